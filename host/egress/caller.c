@@ -12,6 +12,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+/* ---- a tunnel ---- */
+
 /* Small enough to stay in the processor's cache from the one copy to the other. */
 #define PIECE (64u << 10)
 /* So that none has the loop for itself. */

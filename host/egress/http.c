@@ -11,6 +11,8 @@ typedef struct FieldLines {
     const char *next, *end;
 } FieldLines;
 
+/* ---- fields ---- */
+
 ssize_t fields_end(const uint8_t *bytes, size_t size)
 {
     size_t line = 0; /* where it begins */
@@ -113,6 +115,8 @@ static bool fields_are_of_connection(Text name)
             return true;
     return name.size >= 6 && strncasecmp(name.data, "proxy-", 6) == 0;
 }
+
+/* ---- requests ---- */
 
 bool text_is(Text text, const char *word)
 {
@@ -286,6 +290,8 @@ bool head_field_is_ours(const HttpHead *head, const HeadField *field)
     return false;
 }
 
+/* ---- chunks ---- */
+
 /* Place in the body where the next byte belongs. */
 enum {
     IN_SIZE,      /* hexadecimal digits */
@@ -401,6 +407,8 @@ ssize_t chunks_take(Chunks *chunks, const uint8_t *bytes, size_t size, Buf *ret)
     }
     return (ssize_t)at;
 }
+
+/* ---- answers ---- */
 
 void answer_init(HttpAnswer *answer, bool to_head, bool may_chunk, bool keeps)
 {

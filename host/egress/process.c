@@ -16,6 +16,8 @@
 #define SCHEMA_FILE "host/egress/protocol.def"
 #include "proto/schema/as_tables.h"
 
+/* ---- a sandbox that is served ---- */
+
 /* Connections taken in one turn of the loop. */
 #define BATCH 16
 
@@ -201,6 +203,8 @@ bool served_is_exhausted(const Served *served)
     return served->limit > 0 && served->bytes >= served->limit;
 }
 
+/* ---- the controller ---- */
+
 /* Names looked up at once, each of which may take as long as a resolver is patient. */
 #define RESOLVERS 48
 
@@ -308,6 +312,8 @@ static int egress_serve_controller(int socket, Problem *problem)
     end(&egress);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "the egress process ends: %s", strerror(-r)) : 0;
 }
+
+/* ---- its beginning ---- */
 
 int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level, int *ret_socket)
 {

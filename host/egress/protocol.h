@@ -1,4 +1,4 @@
-/* What the controller says to its egress process, which answers nothing. */
+/* Protocol of the controller with its egress process, which answers nothing. */
 #pragma once
 
 #include "proto/fields.h"

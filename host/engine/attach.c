@@ -15,6 +15,8 @@
 
 #include "proto/places.h"
 
+/* ---- into a container that runs ---- */
+
 #define DATA "data" /* below the container's root */
 
 #ifndef MOVE_MOUNT_BENEATH
@@ -225,6 +227,8 @@ int attach_packages(int process, const char *state_dir, const char *name, Proble
     return r < 0 ? explain_packages(r, problem) : 0;
 }
 
+/* ---- for programs that take paths alone ---- */
+
 static int path_of(char ret[static PATH_MAX], const char *runtime_dir, const char *name)
 {
     return snprintf(ret, PATH_MAX, "%s/data/%s", runtime_dir, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
@@ -304,6 +308,8 @@ void data_unmount_unused(const char *runtime_dir, bool (*in_use)(void *userdata,
     closedir(directory);
     rmdir(path);
 }
+
+/* ---- for engines that take no mount flags ---- */
 
 int mounts_restrict(const char *directory)
 {

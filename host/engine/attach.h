@@ -30,8 +30,10 @@ int attach_too_late(Problem *problem);
 /* Sets the problem that says why it cannot be done here; -EOPNOTSUPP. */
 int attach_refuse(Problem *problem, const char *why);
 
-/* Mounts it at RUNTIME_DIR/data/NAME, which goes to ret. Without the right to mount ret is the path that it
- * has: whoever runs us may read it, and the program reads no more than that. 0 or a negative errno. */
+/* Mounts the data directory of a container where only we can reach it, so that nobody exchanges it before a
+ * program that takes paths alone gets there; it stays as long as the container. Mounts it at
+ * RUNTIME_DIR/data/NAME, which goes to ret. Without the right to mount ret is the path that it has: whoever
+ * runs us may read it, and the program reads no more than that. 0 or a negative errno. */
 int data_mount(char ret[static PATH_MAX], const char *runtime_dir, const char *name, int directory);
 
 /* Says that it could not be; returns what problem_set() does. */

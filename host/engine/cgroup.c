@@ -391,6 +391,8 @@ int cgroup_support(CgroupSupport *ret)
     return 0;
 }
 
+/* ---- the cost of moving processes ---- */
+
 #define MEMBERS_LIMIT (256u << 10)
 
 static atomic_flag moving = ATOMIC_FLAG_INIT;

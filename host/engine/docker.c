@@ -1,3 +1,5 @@
+/* The engine that asks a Docker Engine. Never exec, cp, logs or attach: those let a hostile container at the
+ * daemon. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,55 +18,23 @@
 #define DOCKER_REPOSITORY    "limpet" /* of our images */
 #define DOCKER_DEFAULT_IMAGE "default"
 
-/* Versions 1.N of the API this was written for. */
-#define API_LEAST 40u
-#define API_MOST  51u
-
-#define PING_SECONDS 3.0
 #define CALL_SECONDS 20.0
-
-/* The version to speak with an engine whose newest is `said`. */
-static int choose_version(const char *said, unsigned *ret_minor)
-{
-    unsigned major, minor;
-
-    if (sscanf(said, "%u.%u", &major, &minor) != 2 || major != 1 || minor < API_LEAST)
-        return -EPROTONOSUPPORT;
-    *ret_minor = MIN(minor, API_MOST);
-    return 0;
-}
-
-static int ping(const EngineConfig *config, char version[16])
-{
-    Buf body = BUF_NULL;
-    long status = docker_http_get(config->docker_socket, "/_ping", PING_SECONDS, &body, version);
-
-    buf_deinit(&body);
-    return status < 0 ? (int)status : status == 200 ? 0 : -EPROTO;
-}
-
-bool docker_answers(const EngineConfig *config)
-{
-    char version[16];
-    unsigned minor;
-
-    return ping(config, version) == 0 && choose_version(version, &minor) == 0;
-}
 
 static int negotiate(const EngineConfig *config, unsigned *ret_minor, Problem *problem)
 {
     char version[16];
+    int r = docker_http_negotiate(config->docker_socket, version, ret_minor);
 
-    if (ping(config, version) < 0)
+    if (r == -EPROTONOSUPPORT)
+        return problem_set(problem, ERR_ENGINE_ERROR,
+                           "the Docker Engine on %s speaks API %s; Limpet needs 1.%u or newer (Docker 19.03)",
+                           config->docker_socket, version, DOCKER_API_LEAST);
+    if (r < 0)
         return problem_set(
             problem, ERR_ENGINE_ERROR,
             "no Docker Engine answers on %s; start it (systemctl start docker), give this user access to the "
             "socket, or set the option docker_socket or engine",
             config->docker_socket);
-    if (choose_version(version, ret_minor) < 0)
-        return problem_set(problem, ERR_ENGINE_ERROR,
-                           "the Docker Engine on %s speaks API %s; Limpet needs 1.%u or newer (Docker 19.03)",
-                           config->docker_socket, version, API_LEAST);
     return 0;
 }
 

@@ -149,9 +149,6 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
 
 extern const EngineOps engine_docker, engine_oci, engine_local;
 
-/* Returns whether something answers on the configured socket as a Docker Engine does. Blocks for a moment. */
-bool docker_answers(const EngineConfig *config);
-
 /* Head of every engine's objects. */
 struct Engine {
     const EngineOps *ops;

@@ -20,6 +20,8 @@
 #include "host/engine/view.h"
 #include "proto/base/log.h"
 
+/* ---- what the host has to have ---- */
+
 /* Refuses a host that could not enforce what a container is promised. *ret_swap_limit: swap can be limited.
  */
 static int oci_check_host(bool *ret_swap_limit, Problem *problem)

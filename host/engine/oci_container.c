@@ -19,6 +19,8 @@
 #include "proto/base/log.h"
 #include "proto/base/program.h"
 
+/* ---- its bundle ---- */
+
 static void bundle_remove(const char *bundle)
 {
     DIR *directory = opendir(bundle);
@@ -59,6 +61,8 @@ static int bundle_read_pid(const char *path, pid_t *ret)
     *ret = (pid_t)pid;
     return 0;
 }
+
+/* ---- its life ---- */
 
 /* A killed container that has not ended by then is left to the runtime. */
 #define KILL_SECONDS 5.0
@@ -136,6 +140,7 @@ static void on_deleted(RuntimeJob *job, int status)
     finish_removal(container);
 }
 
+/* Has the runtime delete it; `removed` follows. */
 static void oci_container_delete(OciContainer *container)
 {
     OciEngine *oci = oci_engine_of(container);
@@ -248,7 +253,8 @@ static bool has_ended(const LoopChild *child)
     return poll(&end, 1, 0) > 0;
 }
 
-/* Its pid may have been given to another process since; not any more once it is watched. */
+/* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
+ * Its pid may have been given to another process since; not any more once it is watched. */
 static int oci_container_watch(OciContainer *container)
 {
     pid_t pid;
@@ -311,6 +317,8 @@ void oci_container_run(OciContainer *container)
     runtime_job_add(job, container->name);
     runtime_job_start(job, on_run);
 }
+
+/* ---- adopting one: what its bundle says is compared with the processes there are ---- */
 
 /* A runtime that has not started the container by then never will. */
 #define RUNTIME_SECONDS 60.0

@@ -226,6 +226,8 @@ int rlimits_check(Problem *problem)
         "least 1 (ulimit -Hc), or with CAP_SYS_RESOURCE");
 }
 
+/* ---- config.json ---- */
+
 #define CPU_PERIOD      100000 /* microseconds */
 #define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
 

@@ -8,6 +8,8 @@
 
 #include "proto/base/proc.h"
 
+/* ---- below a process ---- */
+
 typedef struct Listing {
     pid_t *pids;
     size_t count;
@@ -51,6 +53,8 @@ int proctree_memory(pid_t first, uint64_t *ret_bytes)
     *ret_bytes = bytes;
     return 0;
 }
+
+/* ---- of an earlier controller ---- */
 
 #define LINE_SIZE (4 * PATH_MAX)
 

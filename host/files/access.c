@@ -19,6 +19,8 @@
 /* The same for up to ACL_USERS_MAX users. */
 #define ACL_USERS_MAX 2
 
+/* ---- access control lists ---- */
+
 /* The kernel's form of a list, from linux/posix_acl_xattr.h: little endian, entries by tag. */
 #define ACL_VERSION 2u
 #define NO_ID       0xffffffffu
@@ -75,6 +77,8 @@ int acl_allow_below(const char *path, uid_t uid, unsigned permissions)
 {
     return set(path, "system.posix_acl_default", 0755, &uid, 1, permissions);
 }
+
+/* ---- with the rights of a user ---- */
 
 #define NOBODY_GROUP 65534u /* of a user whom the database does not know */
 #define GROUPS_MAX   1024

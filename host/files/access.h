@@ -6,6 +6,10 @@
 
 #include "proto/base/base.h"
 
+/* POSIX access control lists, as far as a controller that is not root needs them: process 1 of a container is
+ * uid 0 without any right to pass over permissions, and its interpreter is a uid of its own, so the
+ * directories a controller's user shares with them say so by name. Root owns what it shares and needs no
+ * list. */
 #define ACL_READ  4u
 #define ACL_WRITE 2u
 #define ACL_ENTER 1u
@@ -18,10 +22,11 @@ int acl_allow_each(const char *path, const uid_t *uids, size_t n, unsigned permi
 /* The same for whatever is made below the directory from now on, which is at most 0755 for everybody else. */
 int acl_allow_below(const char *path, uid_t uid, unsigned permissions);
 
-/* Opens the absolute path as that user does, with the groups that the user database has for them; as this
- * process does where it cannot become anybody else. Regular files and directories only: nothing else is
- * opened, so that no device notices and nothing waits. Links are followed as the user may follow them, those
- * of /proc excepted, which lead to what this process has open. A directory can be entered, too.
+/* Opens the absolute path as that user does, who reaches nothing else, whatever the path becomes meanwhile:
+ * with the groups that the user database has for them; as this process does where it cannot become anybody
+ * else. Regular files and directories only: nothing else is opened, so that no device notices and nothing
+ * waits. Links are followed as the user may follow them, those of /proc excepted, which lead to what this
+ * process has open. A directory can be entered, too.
  *
  * The descriptor (close-on-exec), or a negative errno; -ENXIO for what is neither. */
 int open_as(uid_t user, const char *path, int flags);

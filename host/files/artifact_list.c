@@ -71,6 +71,8 @@ const char *mime_type(const char *name)
     return "application/octet-stream";
 }
 
+/* ---- the list ---- */
+
 static void artifact_deinit(Artifact *artifact)
 {
     free(artifact->path);

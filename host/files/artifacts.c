@@ -256,6 +256,8 @@ static void finder_collect(Finder *finder)
     finder->scan = finder->incomplete || finder->linked || !watch_is_open(&finder->watch);
 }
 
+/* ---- publishing ---- */
+
 const ArtifactLimits artifact_limits_default = {
     .finder =
         {

@@ -22,6 +22,8 @@
 /* Exit statuses of e2fsck when the file system is well now: bits. */
 #define E2FSCK_REPAIRED 3
 
+/* ---- programs of e2fsprogs ---- */
+
 static const char *const directories[] = {"/usr/sbin", "/sbin", "/usr/local/sbin"};
 
 #define PROGRAM_SIZE 64
@@ -217,6 +219,8 @@ int disk_image_check(int file, Problem *problem)
     return e2fsprogs_run(argv, E2FSCK_REPAIRED, "the disk of the session is damaged", problem);
 }
 
+/* ---- templates ---- */
+
 #define BUFFER_SIZE (64u << 10)
 #define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -379,6 +383,8 @@ int disk_template_make(int directory, const char *name, DiskSize size, Problem *
         unlinkat(directory, name, 0);
     return r < 0 ? r : take_fd(&file);
 }
+
+/* ---- mounting ---- */
 
 /* Attempts to get a free device before others take it. */
 #define ATTEMPTS 256

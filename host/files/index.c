@@ -163,6 +163,8 @@ void index_sweep(Index *index)
             index_drop(index, entry);
 }
 
+/* ---- baselines ---- */
+
 /* A file is an array of these, in this order. */
 enum {
     FILE_PATH,

@@ -79,6 +79,9 @@ bool index_entry_differs(const IndexEntry *entry, const struct stat *st);
 /* Drops every entry that was last seen before the current generation. */
 void index_sweep(Index *index);
 
+/* Baseline: the reported files that an index knows, as bytes of which another process makes an index again,
+ * so that a file is reported once whatever process looks. */
+
 /* Files in one array, which keeps it within the limits of a message. */
 #define BASELINE_FILES 1000u
 

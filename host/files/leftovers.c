@@ -122,6 +122,8 @@ bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *wo
     return true;
 }
 
+/* ---- which of them go ---- */
+
 static int by_end(const void *a, const void *b)
 {
     double first = ((const Leftover *)a)->ended, second = ((const Leftover *)b)->ended;

@@ -143,6 +143,8 @@ const char *path_display(char *ret, size_t size, const char *path)
     return ret;
 }
 
+/* ---- destinations ---- */
+
 #define DIRECTORY_MODE 0755
 
 static int append(Destination *destination, const char *name)

@@ -28,6 +28,7 @@ const char *path_display(char *ret, size_t size, const char *path);
  * escaped name contains: nothing that was published is removed to make room. */
 #define OTHER_KIND "%~"
 
+/* Destination: where below a directory of ours the copy of a path of theirs goes. */
 typedef struct Destination {
     int directory; /* handle */
     char name[NAME_ESCAPED_SIZE + sizeof(OTHER_KIND)];

@@ -15,6 +15,8 @@
 #include "proto/base/clock.h"
 #include "proto/limits.h"
 
+/* ---- sealing: a directory that is not to change any more ---- */
+
 #define CHUNK   (64u << 10)
 #define READERS 0444
 #define RUNNERS 0111
@@ -128,6 +130,8 @@ static int package_seal(int directory, char ret_hash[SHA256_HEX_SIZE], Problem *
     hex_encode(ret_hash, digest, SHA256_SIZE);
     return 0;
 }
+
+/* ---- the store ---- */
 
 #define STORE      "packages"
 #define SUFFIX     ".asked"

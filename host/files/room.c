@@ -4,6 +4,8 @@
 
 #include "host/files/beneath.h"
 
+/* ---- space ---- */
+
 /* Directories within each other: each needs a descriptor meanwhile. */
 #define DEPTH_MAX 128u
 
@@ -38,6 +40,8 @@ void space_add(Space *space, int parent, const char *name)
 {
     add_entry(space, parent, name, 0);
 }
+
+/* ---- room ---- */
 
 #define ROUNDED_UP_SHARE 8
 

@@ -15,6 +15,8 @@
 #include "host/files/tree.h"
 #include "proto/base/log.h"
 
+/* ---- removing ---- */
+
 typedef struct SessiondirRemoval {
     WorkerJob job;
     char *path; /* of the directory of what is being removed */
@@ -229,9 +231,6 @@ void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void
           "sessions", discard_unused);
 }
 
-#define SHARED_MODE 01777
-#define OURS_MODE   0755
-
 void sessiondir_deinit(SessionDir *directory)
 {
     close_fd(&directory->files_fd);
@@ -307,67 +306,6 @@ static int make_in(int parent, const char *name, mode_t mode)
 
     closep(&parent);
     return fd;
-}
-
-/* Lets a controller without root's rights into a directory where what code makes belongs to its own uid, so
- * that it can publish and remove it. Where the filesystem has no access lists only the local engine works for
- * such a user, which needs none. */
-static void let_us_in(int directory)
-{
-    char path[FD_PATH_SIZE];
-
-    if (geteuid() != 0)
-        acl_allow_below(fd_path(path, directory), geteuid(), ACL_READ | ACL_WRITE | ACL_ENTER);
-}
-
-/* A directory sandboxed code writes to, with its `artifacts`. */
-static int make_shared(int session, const char *name)
-{
-    _cleanup_(closep) int fd = beneath_mkdirs(session, name, SHARED_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int artifacts = fd < 0 ? fd : beneath_mkdirs(fd, "artifacts", SHARED_MODE, NOBODY_ELSE);
-
-    if (artifacts < 0)
-        return artifacts;
-    let_us_in(fd);
-    let_us_in(artifacts);
-    return take_fd(&fd);
-}
-
-static int make_files(int parent, const char *name)
-{
-    static const uid_t supervisors[] = {0, SUPERVISOR_UID};
-    _cleanup_(closep) int files = make_shared(parent, name);
-    _cleanup_(closep) int ours =
-        files < 0 ? files : beneath_mkdirs(files, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
-    char path[FD_PATH_SIZE];
-
-    if (ours >= 0) /* the supervisor stores long output there, with its users mapped or not */
-        acl_allow_each(fd_path(path, ours), supervisors, ARRAY_SIZE(supervisors),
-                       ACL_READ | ACL_WRITE | ACL_ENTER);
-    return MIN(ours, 0);
-}
-
-/* The home is the guest's own where it can be given away. */
-static int make_scratch(int parent, const char *name)
-{
-    const mode_t home_mode = geteuid() == 0 ? OURS_MODE : SHARED_MODE;
-    _cleanup_(closep) int fd = beneath_mkdirs(parent, name, OURS_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int tmp = fd < 0 ? fd : beneath_mkdirs(fd, "tmp", SHARED_MODE, NOBODY_ELSE);
-    _cleanup_(closep) int home = tmp < 0 ? tmp : beneath_mkdirs(fd, "home", home_mode, GUEST_UID, GUEST_UID);
-    _cleanup_(closep) int work = home < 0 ? home : make_shared(fd, "work");
-
-    if (work < 0)
-        return work;
-    let_us_in(tmp);
-    let_us_in(home);
-    return 0;
-}
-
-int sessiondir_make_writable(int parent, const char *files, const char *scratch)
-{
-    int r = make_files(parent, files);
-
-    return r < 0 ? r : make_scratch(parent, scratch);
 }
 
 /* To what is published in there, whose modes let everybody read it. */
@@ -484,7 +422,7 @@ int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *proble
 
     if (r == 0)
         r = disk ? make_on_disk(directory, session, *disk, problem)
-                 : sessiondir_make_writable(session, "files", "scratch");
+                 : session_disk_fill(session, "files", "scratch");
     if (r == 0)
         r = open_files(directory);
     if (r < 0 && problem->code == ERR_NONE)
@@ -519,7 +457,7 @@ bool sessiondir_uses(const SessionDir *directory, const char *id)
 
 /* ---- adopting ---- */
 
-/* Without a disk /session is as make_shared() makes it, and not as a mount point is. */
+/* Without a disk /session is as session_disk_fill() makes it, and not as a mount point is. */
 static int check_disk(const SessionDir *directory, int session)
 {
     struct stat disk, files;

@@ -88,14 +88,7 @@ void sessiondir_sweep_removed(const char *state_dir, Worker *worker);
 void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void *userdata, const char *id),
                       void *userdata);
 
-#define PRIVATE_MODE 0700
-#define NOBODY_ELSE  (uid_t) - 1, (gid_t)-1 /* owner and group stay ours */
-
 /* Removes `name` of `parent`: out of the way at once, for good on a worker thread. False when it is not
  * there.
  */
 bool sessiondir_set_aside(const char *state_dir, int state, int parent, const char *name, Worker *worker);
-
-/* Makes what sandboxed code writes to in `parent`: that of /session, and that of the rest. 0 or a negative
- * errno. */
-int sessiondir_make_writable(int parent, const char *files, const char *scratch);

@@ -208,6 +208,8 @@ void snapshot_give_up(int store, Worker *worker)
     snapshot_set_aside(store, BEING_MADE, worker);
 }
 
+/* ---- files of templates ---- */
+
 int template_files_store(const char *state_dir)
 {
     char path[PATH_MAX];
@@ -285,6 +287,8 @@ void template_files_sweep(int store, Worker *worker, bool (*is_kept)(void *userd
         snapshot_set_aside(store, names[i], worker);
     free(names);
 }
+
+/* ---- restoring ---- */
 
 #define STAGE     "restore.stage"
 #define NEW       "restore.new"

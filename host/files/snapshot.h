@@ -63,6 +63,12 @@ int snapshot_restore(int files, Problem *problem);
 /* Finishes what a crash interrupted. Before any code runs on these files. */
 void snapshot_recover(int files);
 
+/* ---- files that a template puts into /session: a copy of those of a session, one directory each ----
+ *
+ *   template-files/ID   below the state directory, also while it is being made: nobody knows of its id then
+ *
+ * A name that begins with a dot is being removed. */
+
 /* A handle on template-files, made if it is not there. Negative errno. */
 int template_files_store(const char *state_dir);
 

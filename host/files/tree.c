@@ -13,6 +13,8 @@
 
 #include "host/files/beneath.h"
 
+/* ---- a file ---- */
+
 #define BUFFER_SIZE (256u << 10)
 
 int copier_init(Copier *copier)
@@ -130,6 +132,8 @@ int copier_copy(Copier *copier, int from, int to, off_t size, uint8_t ret_sha256
     }
     return r < 0 ? r : sha256_finish(&copier->sha, ret_sha256);
 }
+
+/* ---- a whole tree ---- */
 
 /* Directories within each other: each needs two descriptors meanwhile. */
 #define DEPTH_MAX 64u
@@ -326,6 +330,12 @@ int treecopy(int from, int to, const char *skip, uint64_t budget, uint64_t *ret_
     *ret_bytes = copy.bytes;
     return r;
 }
+
+/* ---- removing ----
+ *
+ * Sub-directories are not descended into but moved up: each directory is emptied of its files, its own
+ * directories are renamed to numbered places at the top of the tree, and it is removed. The numbers are the
+ * queue. So two descriptors are enough for any depth, and no ".." is ever trusted. */
 
 /* Passes over a directory to which something is added meanwhile. */
 #define PASSES 8

@@ -1,7 +1,10 @@
-/* Adoption: one sandbox of an earlier controller that is being taken over. It owns the Sandbox until that is
+/* Adopting: a controller takes over the sandboxes of one that was killed. Each journal (journal.h) becomes a
+ * Sandbox again, and the engine is asked for its container.
+ *
+ * Adoption: one sandbox of an earlier controller that is being taken over. It owns the Sandbox until that is
  * READY:
  *
- *   1. what its journal says is in the tables at once, before the first client is served (adopt.h);
+ *   1. what its journal says is in the tables at once, before the first client is served;
  *   2. its supervisor connects again and says how it stands: a call that runs becomes one that can be joined;
  *   3. what it said before that is still on its way, the end of a call above all, comes before the answer to
  *      one question more; then the session is READY and goes on.

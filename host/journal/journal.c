@@ -11,9 +11,11 @@
 #include "proto/base/fdio.h"
 #include "proto/base/log.h"
 
+#define SCHEMA_FILE "host/journal/journal.def"
+#include "proto/schema/as_tables.h"
+
 #define HEADER      "limpet\0\1" /* the last byte is the version */
 #define HEADER_SIZE 8u
-#define SIZE_BYTES  4u
 
 /* Below this it is not worth to be written anew. */
 #define REWRITE_MINIMUM (4u << 20)
@@ -22,53 +24,68 @@
  * hundred or less then waits for a rewrite. */
 #define REWRITE_FACTOR 4u
 
-static void put_size(uint8_t to[SIZE_BYTES], size_t size)
+/* ---- records ---- */
+
+int record_begin(Buf *buf)
 {
-    for (unsigned i = 0; i < SIZE_BYTES; i++)
-        to[i] = (uint8_t)(size >> (8 * (SIZE_BYTES - 1 - i)));
+    static const uint8_t nothing[RECORD_HEAD];
+
+    return buf_append(buf, nothing, RECORD_HEAD);
 }
 
-static size_t get_size(const uint8_t *from)
+int record_end(Buf *buf, size_t begin)
 {
-    return (size_t)from[0] << 24 | (size_t)from[1] << 16 | (size_t)from[2] << 8 | from[3];
+    size_t size = buf->size - begin - RECORD_HEAD;
+
+    if (size > UINT32_MAX) {
+        buf->size = begin;
+        return -ENOBUFS;
+    }
+    for (unsigned i = 0; i < RECORD_HEAD; i++)
+        buf_head(buf)[begin + i] = (uint8_t)(size >> (8 * (RECORD_HEAD - 1 - i)));
+    return 0;
+}
+
+size_t record_size(const uint8_t *head)
+{
+    return (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
+}
+
+int record_append(int *fd, uint64_t *size, const Buf *records)
+{
+    int r = write_all(*fd, buf_head(records), records->size);
+
+    if (r == 0)
+        *size += records->size;
+    else if (ftruncate(*fd, (off_t)*size) < 0)
+        close_fd(fd);
+    return r;
 }
 
 /* ---- writing ---- */
 
 int journal_batch(Buf *batch)
 {
-    static const uint8_t nothing[SIZE_BYTES];
-
-    return buf_append(batch, nothing, SIZE_BYTES);
+    return record_begin(batch);
 }
 
 int journal_put(Journal *journal, Buf *batch)
 {
     int r;
 
-    if (batch->size <= SIZE_BYTES) /* no entries */
+    if (batch->size <= RECORD_HEAD) /* no entries */
         return 0;
-    if (batch->size - SIZE_BYTES > UINT32_MAX)
-        return -EFBIG;
-    put_size(buf_head(batch), batch->size - SIZE_BYTES);
-    r = write_all(journal->fd, buf_head(batch), batch->size);
-    if (r == 0)
-        journal->size += batch->size;
-    return r;
+    r = record_end(batch, 0);
+    return r < 0 ? r : record_append(&journal->fd, &journal->size, batch);
 }
 
-/* Said once, until nothing is missing any more. A batch that was half written is taken back: what comes
- * behind it could not be read. */
+/* Said once, until nothing is missing any more. */
 static void give_up(Journal *journal, int error)
 {
     if (!journal->lost)
         log_warn("journal not written", "path=%s reason=%s consequence=%s", journal->path, strerror(-error),
                  "the next controller will not know of it");
     journal->lost = journal->retry = true;
-    if (journal->fd < 0 || ftruncate(journal->fd, (off_t)journal->size) == 0)
-        return;
-    close_fd(&journal->fd);
-    unlink(journal->path);
 }
 
 static int write_new(Journal *journal, const char *path)
@@ -165,8 +182,11 @@ void journal_append(Journal *journal, Buf *batch)
         if (r == 0)
             return;
     }
-    if (journal->fd >= 0)
+    if (journal->fd >= 0) {
         r = journal_put(journal, batch);
+        if (journal->fd < 0)
+            unlink(journal->path);
+    }
     if (r < 0)
         give_up(journal, r);
     else if (journal->retry)
@@ -196,12 +216,12 @@ static size_t parse_batch(const uint8_t *bytes, size_t size, OnEntry entry, void
 {
     size_t at = 0;
 
-    while (size - at > SIZE_BYTES) {
-        size_t n = get_size(bytes + at);
+    while (size - at > RECORD_HEAD) {
+        size_t n = record_size(bytes + at);
 
-        if (n > size - at - SIZE_BYTES || entry(userdata, bytes + at + SIZE_BYTES, n) < 0)
+        if (n > size - at - RECORD_HEAD || entry(userdata, bytes + at + RECORD_HEAD, n) < 0)
             break;
-        at += SIZE_BYTES + n;
+        at += RECORD_HEAD + n;
     }
     return at;
 }
@@ -213,15 +233,15 @@ size_t journal_parse(const void *bytes, size_t size, OnEntry entry, void *userda
 
     if (size < HEADER_SIZE || memcmp(from, HEADER, HEADER_SIZE) != 0)
         return 0;
-    while (size - at > SIZE_BYTES) {
-        size_t n = get_size(from + at), used;
+    while (size - at > RECORD_HEAD) {
+        size_t n = record_size(from + at), used;
 
-        if (n == 0 || n > size - at - SIZE_BYTES)
+        if (n == 0 || n > size - at - RECORD_HEAD)
             break;
-        used = parse_batch(from + at + SIZE_BYTES, n, entry, userdata);
+        used = parse_batch(from + at + RECORD_HEAD, n, entry, userdata);
         if (used < n)
             break;
-        at += SIZE_BYTES + n;
+        at += RECORD_HEAD + n;
     }
     return at;
 }
@@ -246,10 +266,7 @@ int journal_read(const char *path, OnEntry entry, void *userdata, uint64_t *ret_
     return 0;
 }
 
-#define SCHEMA_FILE "host/journal/journal.def"
-#include "proto/schema/as_tables.h"
-
-#define SIZE_BYTES 4u
+/* ---- entries ---- */
 
 static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SESSION] = "session",   [ENTRY_READY] = "ready",
@@ -259,27 +276,18 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_PACKAGES] = "packages", [ENTRY_SAVED] = "saved",
 };
 
-/* ---- writing ---- */
-
 /* Behind its size. */
 static int append(Buf *batch, const Schema *schema, const void *body)
 {
-    static const uint8_t nothing[SIZE_BYTES];
-    size_t mark = batch->size, size;
-    int r = buf_append(batch, nothing, SIZE_BYTES);
+    size_t begin = batch->size;
+    int r = record_begin(batch);
 
     if (r == 0)
         r = schema_append(batch, schema, body);
-    size = batch->size - mark - SIZE_BYTES;
-    if (r == 0 && size > UINT32_MAX)
-        r = -ENOBUFS;
-    if (r < 0) {
-        batch->size = mark;
-        return r;
-    }
-    for (unsigned i = 0; i < SIZE_BYTES; i++)
-        buf_head(batch)[mark + i] = (uint8_t)(size >> (8 * (SIZE_BYTES - 1 - i)));
-    return 0;
+    if (r == 0)
+        return record_end(batch, begin);
+    batch->size = begin;
+    return r;
 }
 
 /* *from with the name of its kind. */
@@ -335,7 +343,7 @@ int journal_write_plain(Buf *batch, EntryKind kind)
     return APPEND(batch, kind, JournalPlain, &(JournalPlain){0});
 }
 
-/* ---- reading ---- */
+/* ---- reading entries ---- */
 
 /* Returns whether the text can be one component of a path, or part of one. */
 static bool is_name(Text text)

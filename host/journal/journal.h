@@ -5,7 +5,7 @@
  *   header   8 bytes, with the version
  *   batch    size (4 bytes, big endian), then that many bytes of entries: what was appended at once, which
  *            counts as a whole or not at all
- *   entry    size (4 bytes, big endian), then one msgpack map (journal_entry.h)
+ *   entry    size (4 bytes, big endian), then one msgpack map (below)
  *
  * Everything in it can be written anew from what the controller knows: that is done when the file has grown
  * to more than four times what is live, and when something could not be written, as soon as there is room.
@@ -18,6 +18,22 @@
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
 #include "proto/fields.h"
+
+/* ---- records: bytes behind their size (4 bytes, big endian) ---- */
+
+#define RECORD_HEAD 4u
+
+/* Begins a record at the end of a buffer, and ends the one that begins at `begin`: what came since is in it.
+ * 0, -ENOBUFS or -ENOMEM, and the buffer ends before the record. */
+int record_begin(Buf *buf);
+int record_end(Buf *buf, size_t begin);
+size_t record_size(const uint8_t *head);
+
+/* Appends records to a file that has *size bytes. What was written in part is taken back, since nothing
+ * behind it could be read; where that fails the file is closed. 0 or a negative errno. */
+int record_append(int *fd, uint64_t *size, const Buf *records);
+
+/* ---- the journal ---- */
 
 /* Ending of the names of journals. */
 #define JOURNAL_SUFFIX ".journal"
@@ -40,7 +56,7 @@ struct Journal {
 
 #define JOURNAL_NULL ((Journal){.fd = -1})
 
-/* A batch is a Buf that begins with journal_batch and gets entries by journal_entry.h. */
+/* A batch is a Buf that begins with journal_batch and gets entries by the functions below. */
 int journal_batch(Buf *batch);
 
 /* Keeps a journal at `path` from now on and writes what is live. A failure is logged and not the caller's: it
@@ -73,6 +89,23 @@ size_t journal_parse(const void *bytes, size_t size,
 int journal_read(const char *path, int (*entry)(void *userdata, const void *bytes, size_t size),
                  void *userdata, uint64_t *ret_size);
 
+/* ---- entries ----
+ *
+ *   session        before the container is made; the first of all. Once more when a container that waited
+ *                  becomes somebody's: what comes before it counts no more
+ *   ready          the session is open, perhaps again; before anyone is told. Of one that is being restored:
+ *                  it is whole
+ *   branch         one was made; before anyone is told
+ *   branch_closed  it ended
+ *   call           one ended, and this is its record; before anyone is told
+ *   files          artifacts that were reported, in the batch of the call whose record has them
+ *   packages       others are mounted in it; before anyone is told
+ *   saved          it needs no container, until it is ready again
+ *   closing        the session is about to end
+ *   ended          how it did; in the file of its records alone (ended.h)
+ *
+ * A record and options are kept as they are encoded elsewhere. Artifacts of /work are not kept: a container
+ * that has it runs one call. */
 typedef enum EntryKind {
     ENTRY_SESSION,
     ENTRY_READY,

@@ -1,5 +1,5 @@
 /* SessionJournal: what is written down of a sandbox in its journal (journal.h), and when; what for is
- * adopt.h's. Nothing here fails, as nothing does there: a sandbox without memory for one has none. */
+ * adoption.h's. Nothing here fails, as nothing does there: a sandbox without memory for one has none. */
 #pragma once
 
 #include "host/call/call.h"

@@ -12,6 +12,8 @@
 #include "host/keeper/internal.h"
 #include "proto/base/clock.h"
 
+/* ---- reading what was published ---- */
+
 /* outputs/ID/…, or sessions/ID/artifacts/…: nothing else below the state directory is anybody's to read. */
 static bool is_published(const char *path)
 {
@@ -92,6 +94,8 @@ void do_read_published(KeeperJob *job)
     if (r < 0)
         job_fail_errno(job, "the file cannot be read now", r);
 }
+
+/* ---- watching and publishing ---- */
 
 static const char *const prefixes[PLACES] = {"/session/artifacts", "/work/artifacts"};
 
@@ -352,6 +356,8 @@ void do_accept(KeeperJob *job)
 {
     begin(job, artifacts_accept);
 }
+
+/* ---- review ---- */
 
 /* They neither go nor count. */
 static void leave_out_open(Keeper *keeper, Leftovers *found)

@@ -1,6 +1,6 @@
 /* Keeper: keeps the files of sessions. Whatever opens a directory that sandboxed code writes to happens here,
- * in answer to a request (jobs.h); the directories, what is known of their files and what watches them stay
- * here, under the ids of the sessions. Who asks is believed no more than a client is: an id is one plain
+ * in answer to a request (protocol.h); the directories, what is known of their files and what watches them
+ * stay here, under the ids of the sessions. Who asks is believed no more than a client is: an id is one plain
  * name, a path leads nowhere but below its session's directory, and a number is within its limits. */
 #pragma once
 

@@ -20,6 +20,8 @@ const JobType *job_type(JobKind kind)
     return kind < JOB_KINDS && types[kind].name ? &types[kind] : NULL;
 }
 
+/* ---- the stream ---- */
+
 /* Reads in one turn of the loop; a small frame takes two. */
 #define BATCH 32
 

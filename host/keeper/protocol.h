@@ -1,4 +1,4 @@
-/* What the controller says to the keeper of files (keeper.h): jobs, and the stream on which they go where
+/* Protocol of the controller with the keeper of files (keeper.h): jobs, and the stream on which they go where
  * that is another process. */
 #pragma once
 
@@ -12,7 +12,11 @@
 #define SCHEMA_FILE "host/keeper/protocol.def"
 #include "proto/schema/as_structs.h"
 
-/* JOB(kind, request, answer, slow): a slow one may take as long as a disk does, and is done on a thread; the
+/* Jobs: a request is a message of one of these kinds, with a body of its type; the answer has the same
+ * number, and is JOB_DONE with a body of the other type, or JOB_FAILED. Either may come from another process:
+ * nothing in it is believed before it is looked at.
+ *
+ * JOB(kind, request, answer, slow): a slow one may take as long as a disk does, and is done on a thread; the
  * others are done at once and in the order they are asked in. */
 #define JOBS(JOB)                                                                                            \
     JOB(MAKE, JobMake, JobNothing, false)                                                                    \
@@ -94,6 +98,8 @@ typedef union JobAnswer {
 /* And what it is answered: all that was reported of a session. */
 #define KEEPER_ANSWER_MAX (96u << 20)
 
+/* KeeperLink: one end of the stream. A frame is one message, of whatever size the other end may send, with
+ * the descriptors that go with it. Neither end believes what the other sends. */
 typedef struct KeeperLink KeeperLink;
 
 typedef struct KeeperLinkEvents {

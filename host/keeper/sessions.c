@@ -11,6 +11,8 @@
 #include "host/keeper/internal.h"
 #include "proto/base/log.h"
 
+/* ---- those whose files are here ---- */
+
 FileSession *file_session_find(Keeper *keeper, const char *id)
 {
     FileSession *session;
@@ -81,6 +83,8 @@ void file_session_release(KeeperJob *job)
         free_when_unused(session);
     }
 }
+
+/* ---- their directories ---- */
 
 static void keep(KeeperJob *job, SessionDir *directory)
 {
@@ -234,6 +238,8 @@ void do_sweep(KeeperJob *job)
     sessiondir_sweep(job->keeper->state_dir, job->keeper->worker, file_sessions_use, job->keeper);
     job_end(job);
 }
+
+/* ---- transfers ---- */
 
 #define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
 

@@ -10,6 +10,8 @@
 #include "host/files/snapshot.h"
 #include "host/keeper/internal.h"
 
+/* ---- checkpoints ---- */
+
 /* Its id or name, terminated: `NAME` has seen to what is in it. */
 typedef char CheckpointName[LIMIT_SESSION_NAME + 1];
 
@@ -224,6 +226,8 @@ void do_restore(KeeperJob *job)
     begin(job, false);
 }
 
+/* ---- templates ---- */
+
 static bool open_templates(KeeperJob *job)
 {
     job->store = template_files_store(job->keeper->state_dir);
@@ -321,6 +325,8 @@ void do_sweep_templates(KeeperJob *job)
                          &job->request.as_SWEEP_TEMPLATES.templates);
     job_end(job);
 }
+
+/* ---- packages ---- */
 
 typedef struct AskedPackages {
     char before[SHA256_HEX_SIZE], request[SHA256_HEX_SIZE];

@@ -17,6 +17,8 @@ typedef struct SourcePaths {
     char session[PATH_MAX], scratch[PATH_MAX], link[PATH_MAX];
 } SourcePaths;
 
+/* ---- sources ---- */
+
 #define DIRECTORY "sources"
 
 static const char *const names[] = {"session", "scratch", "link"};

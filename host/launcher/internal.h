@@ -49,5 +49,5 @@ int launcher_make_directories(const Launcher *launcher);
 void launcher_say_log(Launcher *launcher);
 
 int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
-/* Of the files worker. */
+/* The same of the files worker. */
 int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);

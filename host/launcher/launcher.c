@@ -12,6 +12,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+/* ---- the door of the network ---- */
+
 /* The door of the process that holds the network is open as long as the launcher serves. That process is
  * given it, its key and the socket that listens: clients that connect meanwhile wait. */
 static int launcher_open_net(Launcher *launcher, Problem *problem)

@@ -18,6 +18,8 @@
 #include "host/launcher/internal.h"
 #include "proto/base/log.h"
 
+/* ---- directories ---- */
+
 /* Above it that makes nothing. */
 static int make_directory(int parent, const char *name, uid_t owner)
 {
@@ -79,6 +81,8 @@ int launcher_make_directories(const Launcher *launcher)
         r = make_directory(state, of_files_worker[i], 0);
     return r;
 }
+
+/* ---- disks ---- */
 
 /* Disks that are asked for at once. */
 #define DISKS_MAX 1024

@@ -1,4 +1,4 @@
-/* What the controller and limpet-net, the process that holds the network, say to each other, and what that
+/* Protocol of the controller with limpet-net, the process that holds the network, and what that
  * program is given by its starter: as a helper, whose own argument is the number of connections it serves. */
 #pragma once
 

@@ -9,6 +9,8 @@
 
 #define NETWORK_PORT 443 /* where a rule names none */
 
+/* ---- addresses ---- */
+
 typedef struct Range4 {
     uint32_t first;
     unsigned bits;
@@ -148,6 +150,8 @@ void ip_set_port(IpAddress *address, uint16_t port)
     else
         address->six.sin6_port = htons(port);
 }
+
+/* ---- bindings: their headers hold secrets, which no problem repeats ---- */
 
 static void network_free_bindings(Network *network)
 {
@@ -349,6 +353,8 @@ void network_write_public(Writer *w, const void *source)
         write_binding(w, &bindings->ptr[i].val);
     }
 }
+
+/* ---- rules ---- */
 
 static bool is_name_character(char c)
 {

@@ -9,6 +9,8 @@
 #include "proto/schema.h"
 #include "proto/wire.h"
 
+/* Addresses are of classes: those that are anybody's, and those that lead to the host, its neighbours or what
+ * only they may reach. */
 typedef union IpAddress {
     struct sockaddr any;
     struct sockaddr_in four;

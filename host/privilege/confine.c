@@ -22,18 +22,21 @@
 
 /* Account that runs the controller where no other is made for it. No person or service may have it. */
 #define STANDARD_ACCOUNT "limpet"
-
-#define STANDARD_UID 20002u
+#define STANDARD_UID     20002u
 
 /* Likewise of the process through which sandboxes reach the network. */
 #define EGRESS_ACCOUNT "limpet-egress"
-
-#define EGRESS_UID 20003u
+#define EGRESS_UID     20003u
 
 /* Likewise of the process that clients on other machines talk to. */
 #define NET_ACCOUNT "limpet-net"
+#define NET_UID     20004u
 
-#define NET_UID 20004u
+/* ---- system calls ----
+ *
+ * Most are let through: they reach no more than uid, capabilities and landlock leave. Those that make other
+ * processes, change the process's view of the machine, reach into other processes, or have the kernel do
+ * unusual work are refused. */
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -125,6 +128,8 @@ int filter_install(bool dials)
 }
 #endif
 
+/* ---- files ---- */
+
 /* Newer than the headers of some. */
 #ifndef LANDLOCK_ACCESS_FS_TRUNCATE
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
@@ -203,6 +208,8 @@ static int landlock_confine(const Confinement *rights)
         r = -errno;
     return r;
 }
+
+/* ---- rights ---- */
 
 /* 0: it is none of those. */
 static uid_t standard_uid(const char *name)

@@ -137,6 +137,8 @@ int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem
     return rights_drop(&rights, orders->parent, problem);
 }
 
+/* ---- as its client sees it ---- */
+
 #define PAUSE_LEAST (20 * NSEC_PER_MSEC)
 #define PAUSE_MOST  (5 * NSEC_PER_SEC)
 

@@ -1,5 +1,5 @@
-/* What the controller and the files worker ask of the launcher, which alone has root's rights, and what they
- * are told. */
+/* Protocol of the controller and the files worker with the launcher, which alone has root's
+ * rights. */
 #pragma once
 
 #include <limits.h>

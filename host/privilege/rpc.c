@@ -18,6 +18,8 @@ typedef struct Packet {
     Descriptors descriptors; /* its own */
 } Packet;
 
+/* ---- packets ---- */
+
 typedef union Control {
     struct cmsghdr header;
     char room[CMSG_SPACE(sizeof(int) * RPC_DESCRIPTORS_MAX)];
@@ -300,6 +302,8 @@ void rpc_close(Rpc *rpc)
     loop_file_remove(&rpc->file);
     close(fd);
 }
+
+/* ---- questions: a message, and a socket for its answer ---- */
 
 static int wait_until(int fd, short events, uint64_t end)
 {

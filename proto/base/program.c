@@ -124,6 +124,8 @@ int spawn_find(const char *name, char **ret)
     return r == -ENOENT ? find_in(SYSTEM_PATH, name, ret) : r;
 }
 
+/* ---- capturing ---- */
+
 #define READ_SIZE 4096
 
 /* Reads to the end of the pipe or until the deadline. */

@@ -8,6 +8,8 @@
 #include "host/files/watch.h"
 #include "proto/base/log.h"
 
+/* ---- publications ---- */
+
 typedef struct FilesPublication {
     List link;           /* SessionFiles.asked */
     SessionFiles *files; /* NULL once they are gone */
@@ -231,6 +233,8 @@ int session_files_accept(SessionFiles *files, FilesPublished *done, void *userda
 {
     return ask(files, JOB_ACCEPT, FILES_SESSION, done, userdata);
 }
+
+/* ---- the files of a sandbox ---- */
 
 void session_files_init(SessionFiles *files, KeeperClient *keeper)
 {

@@ -10,6 +10,8 @@
 #include "host/privilege/launcher_protocol.h"
 #include "proto/base/log.h"
 
+/* ---- disks ---- */
+
 static Rpc launcher;
 
 /* Asks a question whose answer says no more than that it is done. */
@@ -61,6 +63,8 @@ int disks_elsewhere(Loop *loop, int socket)
         disk_maker_set(&maker);
     return r;
 }
+
+/* ---- serving ---- */
 
 /* Beyond that no request is taken until others are answered, and answers are read. */
 #define JOBS_MAX 64u

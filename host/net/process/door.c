@@ -8,6 +8,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+/* ---- who is let in ---- */
+
 #define ENDPOINT "inproc://zeromq.zap.01"
 /* Frames: version, number, domain, address, routing id, mechanism, and the key. */
 #define FRAMES 7
@@ -103,6 +105,8 @@ static void zap_answer(Door *door)
             answer(door, &asked);
     }
 }
+
+/* ---- connections ---- */
 
 /* Messages taken in one turn of the loop. */
 #define BATCH 64

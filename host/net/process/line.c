@@ -156,6 +156,8 @@ static void link_close(NetLine *line)
         release(take(line->backlog));
 }
 
+/* ---- its life ---- */
+
 /* In which an honest client has said hello. */
 #define SILENCE (10 * NSEC_PER_SEC)
 
