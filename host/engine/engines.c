@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/engine/docker.h"
-#include "host/engine/spawn.h"
+#include "host/engine/docker_http.h"
+#include "proto/base/program.h"
 
 #define ROOTS_SOCKET "/run/limpet/limpet.sock"
 
@@ -22,8 +22,10 @@ const EngineOps *engine_find(const char *name)
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 {
     char *runtime _cleanup_(freep) = NULL;
+    char version[16];
+    unsigned minor;
 
-    if (docker_answers(config))
+    if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
     if (access(ROOTS_SOCKET, W_OK) < 0 && errno == EACCES)
         problem_set(
