@@ -13,13 +13,15 @@ export function h(what, attributes = {}, ...children) {
   return element
 }
 
-// Gives an element other children. The keyboard's focus stays: on the child that had it, or on the new one of the same name.
+// Gives an element other children. The keyboard's focus stays: on the child that had it, on the new one of the same name, or
+// else on the first.
 export function replace(element, ...children) {
   const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null
   element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined && child !== false))
   if (!focused) return
   const known = each => each.tagName + (each.title || each.getAttribute("href") || each.textContent)
-  const next = focused.isConnected ? focused : [...element.querySelectorAll(focused.tagName)].find(each => known(each) === known(focused))
+  const named = () => [...element.querySelectorAll(focused.tagName)].find(each => known(each) === known(focused))
+  const next = focused.isConnected ? focused : named() || element.querySelector("button, a, input")
   next?.focus({ preventScroll: true })
 }
 
