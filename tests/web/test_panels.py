@@ -155,15 +155,16 @@ def test_what_is_done_to_a_checkpoint_can_be_had_by_keys(page, session):
     page.see(".tree .name", "first")
     page.run("x = 2")
     page.driver.execute_script("document.querySelector('.panel .bar button:last-child').focus()")
+
     def focused_next():
-        page.type(Keys.TAB)
+        page.keys(Keys.TAB)
         return page.driver.execute_script("return document.activeElement.getAttribute('aria-label')")
 
     assert any(focused_next() == "Go back to first" for _ in range(40))  # automatic ones come and go beside it
-    page.type(Keys.ENTER)
+    page.keys(Keys.ENTER)
     page.see("dialog", "Go back to first?")
-    page.type(Keys.TAB)
-    page.type(Keys.ENTER)
+    page.keys(Keys.TAB)
+    page.keys(Keys.ENTER)
     page.see(".mark", "Went back")
 
 
