@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/call/cell.h"
+#include "guest/supervisor/call/call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

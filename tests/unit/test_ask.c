@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "guest/supervisor/call/questions.h"
-#include "guest/supervisor/call/ladder.h"
+#include "guest/supervisor/call/call.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
 

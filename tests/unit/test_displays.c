@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/displays.h"
+#include "guest/supervisor/call/result.h"
 
 /* A display with one text value, of `size` bytes, as a message. */
 static void make_display(Buf *frame, const char *text, size_t size, const char *id, bool update)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "guest/supervisor/interpreter/environment.h"
-#include "guest/supervisor/call/outcome.h"
+#include "guest/supervisor/call/result.h"
 
 static const MsgCellExecuted quiet = {.result = {"1", 1}, .has_changed = true, .cpu = 0.5, .peak_memory = 7};
 static const MsgCellExecuted raised = {.has_error = true,

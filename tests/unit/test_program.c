@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/command/program.h"
+#include "guest/supervisor/command/child.h"
 
 #define ROOM(n) ((n) + 1) /* for n bytes of text */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/streams/merge.h"
+#include "guest/supervisor/streams/streams.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/command/tail.h"
+#include "guest/supervisor/command/background.h"
 #include "proto/base/base.h"
 
 #define MODEL_MAXIMUM ((size_t)8 << 20)

@@ -1,19 +1,28 @@
 /* A branch: one line of live state, the session itself (number 0) or what was branched off from it. It owns
  * an interpreter, and knows from which checkpoint the variables in that came.
  *
- *   branch.c    its interpreter: starts, gets ready, speaks
- *   branches.c  all branches: what they share, whose processes live on when those of one are ended
- *   freeze.c    checkpoints of it; policy.c: those that are taken by themselves
- *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one
+ *   branch.c    its interpreter starts, gets ready and speaks; checkpoints are taken of it
+ *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one; whose processes live on
  *
  * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
-#include "guest/supervisor/branch/alarm.h"
-#include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/interpreter/interpreter.h"
 #include "guest/supervisor/streams/output.h"
+#include "proto/base/loop.h"
+
+/* Alarm: a one-shot timerfd for delays of a few milliseconds. A timer of the loop would change the timeout of
+ * each epoll_wait(), which costs more than a short call. */
+
+typedef struct Alarm Alarm;
+
+struct Alarm {
+    LoopFile file;
+    bool set;
+    void (*on_due)(Alarm *alarm);
+};
 
 typedef struct Branch Branch;
 typedef struct Branches Branches;
@@ -24,7 +33,7 @@ typedef enum CheckpointMode {
     CHECKPOINT_OFF,
 } CheckpointMode;
 
-/* When checkpoints are taken by themselves (policy.c). */
+/* When checkpoints are taken by themselves. */
 typedef struct Policy {
     Alarm quiet;       /* set while there is a state that could be kept */
     uint64_t last_end; /* when the last call ended; all times are clock_now() nanoseconds */
@@ -168,7 +177,7 @@ struct Branches {
     pid_t bystander;         /* a process of the supervisor's own, which lives on; 0: none */
 };
 
-/* branches.c */
+/* All branches */
 
 void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events);
 void branches_deinit(Branches *set); /* the processes have been ended before */
@@ -188,7 +197,7 @@ void branches_sweep(Branches *set);
 /* Ends every process below. */
 void branches_end_all(Branches *set);
 
-/* branch.c */
+/* One of them */
 
 /* A branch without an interpreter. NULL when out of memory. */
 Branch *branch_new(Branches *set, uint64_t number);
@@ -235,7 +244,7 @@ void branch_take_place(Branch *branch, Branch *of);
 /* Where the branch would go back to now. */
 void branch_protection(const Branch *branch, Protection *ret);
 
-/* freeze.c */
+/* Its checkpoints */
 
 /* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
  * errno with `why`. */
@@ -245,7 +254,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
  * the line of the branch, which has no other checkpoint, and yet to go there. 0 or a negative errno. */
 int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret);
 
-/* policy.c */
+/* Checkpoints that are taken by themselves */
 
 CheckpointMode policy_mode(const Branch *branch);
 /* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
@@ -255,7 +264,7 @@ void policy_protect(Branch *branch);
 /* Writes why the newest state has no checkpoint; nothing when there was no time for one. */
 void policy_why_none(const Branch *branch, Reason ret);
 
-/* recovery.c */
+/* Going back (recovery.c) */
 
 /* Ends what is left of the interpreter and of its processes, and goes back. `fault`: as with
  * BranchEvents.lost. */
@@ -285,3 +294,25 @@ void branch_forget_line(Branch *branch);
 int branch_end_processes(Branch *branch);
 
 DEFINE_CLEANUP(Branch *, branch_free);
+
+/* Between branch.c and recovery.c */
+
+/* Tells whoever waits for the interpreter that it will not be ready. */
+void branch_start_failed(Branch *branch, const char *why);
+
+/* Asks for a copy of a checkpoint, which becomes the interpreter. 0 or a negative errno. */
+int branch_copy(Branch *branch, Checkpoint *checkpoint);
+
+void branch_on_kept(Branch *branch, Checkpoint *checkpoint);
+void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
+
+void policy_on_gone(Branch *branch); /* the checkpoint under the live state has gone */
+void policy_forget(Branch *branch);  /* the live state is another one */
+
+/* Begins anew with a copy of the birth checkpoint. false: there is none. */
+bool branch_begin_anew(Branch *branch);
+
+void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
+/* The copy is ready. `notes` say what is not in it; they are taken. */
+void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory);
+void recovery_note_processes(const Branch *branch, EncodedNotes *notes);

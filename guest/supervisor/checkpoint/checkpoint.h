@@ -93,7 +93,7 @@ struct Checkpoints {
 void checkpoints_init(Checkpoints *set, Loop *loop);
 void checkpoints_deinit(Checkpoints *set); /* says nothing of it, and kills nobody */
 
-/* checkpoint.c: one of them */
+/* One of them */
 
 /* Whether it is not known yet if it exists. */
 static inline bool checkpoint_is_pending(const Checkpoint *checkpoint)
@@ -124,7 +124,7 @@ void checkpoint_reaped(Checkpoint *checkpoint);
 /* Waits, at most so long, until of every pending one is known whether it exists. */
 void checkpoints_settle(Checkpoints *set, uint64_t limit);
 
-/* checkpoints.c: all of them */
+/* All of them */
 
 void checkpoints_drop_pending(Checkpoints *set, const char *why);
 void checkpoints_drop_ended(Checkpoints *set);
@@ -154,7 +154,7 @@ Value checkpoints_say_evicted(const Checkpoints *set); /* an array of ids */
 /* Somebody was told of these. */
 void checkpoints_forget_evicted(Checkpoints *set);
 
-/* room.c */
+/* The room that they take */
 
 /* Drops what is over LIMIT_CHECKPOINTS or, if `now` or when it is time to measure again, over the budget: the
  * oldest automatic ones first, then the oldest of all, never `newest`. */

@@ -201,3 +201,23 @@ int outputs_say(MsgExecuted *record, Output outputs[OUTPUTS], OutputWords *ret)
     record->truncated = outputs[0].truncated || outputs[1].truncated;
     return r;
 }
+
+int outputs_say_between(MsgExecuted *record, const Output between[OUTPUTS], OutputWords *ret)
+{
+    MsgBetween *said = &record->between;
+    Text *words[OUTPUTS] = {&said->out, &said->err};
+
+    said->dropped = 0;
+    for (unsigned i = 0; i < OUTPUTS; i++) {
+        const Buf *kept = &between[i].kept;
+        Buf *text = &ret->text[i];
+        int r = utf8_append_replaced(text, buf_head(kept), kept->size);
+
+        if (r < 0)
+            return r;
+        *words[i] = text->size > 0 ? (Text){(const char *)buf_head(text), text->size} : (Text){"", 0};
+        said->dropped += between[i].total - kept->size;
+        record->has_between |= between[i].total > 0;
+    }
+    return 0;
+}

@@ -68,3 +68,5 @@ typedef struct OutputWords {
 
 void output_words_deinit(OutputWords *words);
 int outputs_say(MsgExecuted *record, Output outputs[OUTPUTS], OutputWords *ret);
+/* The same of what was written before the call. */
+int outputs_say_between(MsgExecuted *record, const Output between[OUTPUTS], OutputWords *ret);

@@ -4,9 +4,227 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
 
 #include "proto/base/log.h"
 #include "proto/limits.h"
+
+/* ---- rings ---- */
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
+
+/* Kernels before 6.3 do not know MFD_NOEXEC_SEAL; later ones may insist on it. */
+static int create(void)
+{
+    int fd = memfd_create("limpet-output", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create("limpet-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Seals the size: a file that is cut is SIGBUS for whoever reads it. */
+static int seal(int fd)
+{
+    if (ftruncate(fd, sizeof(Rings)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -errno;
+    return 0;
+}
+
+static int choose_nonces(Rings *rings)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rings->ring); i++) {
+        uint8_t *nonce = rings->ring[i].nonce;
+
+        if (getrandom(nonce, RING_NONCE, 0) != RING_NONCE)
+            return -EIO;
+        nonce[0] = RING_NONCE_FIRST;
+    }
+    return 0;
+}
+
+int rings_open(RingReader readers[2], int *ret_fd)
+{
+    _cleanup_(closep) int fd = create();
+    int r = fd < 0 ? fd : seal(fd);
+
+    if (r < 0)
+        return r;
+
+    Rings *rings = mmap(NULL, sizeof(Rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (rings == MAP_FAILED)
+        return -errno;
+    r = choose_nonces(rings);
+    if (r < 0) {
+        munmap(rings, sizeof(Rings));
+        return r;
+    }
+    rings_close(readers);
+    for (size_t i = 0; i < ARRAY_SIZE(rings->ring); i++) {
+        readers[i] = (RingReader){.ring = &rings->ring[i]};
+        memcpy(readers[i].nonce, rings->ring[i].nonce, RING_NONCE);
+    }
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+void rings_close(RingReader readers[2])
+{
+    if (readers[0].ring)
+        munmap(container_of(readers[0].ring, Rings, ring[0]), sizeof(Rings));
+    readers[0] = readers[1] = RING_READER_NULL;
+}
+
+uint64_t ring_head(const RingReader *reader)
+{
+    if (!reader->ring)
+        return reader->taken;
+
+    uint64_t head = atomic_load_explicit(&reader->ring->head, memory_order_acquire);
+
+    return head - reader->taken <= RING_SPACE ? head : reader->taken;
+}
+
+/* The position that a mark means: not before what was taken, not behind `head`. */
+static uint64_t ring_position(const RingReader *reader, uint64_t marked, uint64_t head)
+{
+    if ((int64_t)(marked - reader->taken) <= 0)
+        return reader->taken;
+    return marked - reader->taken <= head - reader->taken ? marked : head;
+}
+
+/* `start` is that of the bytes before `until`: the writer changes it only while the ring is empty, and so not
+ * before it has been told that they are taken. */
+size_t ring_take(RingReader *reader, uint64_t until, uint8_t *ret, size_t room)
+{
+    size_t n = (size_t)MIN(until - reader->taken, (uint64_t)room);
+
+    if (n == 0)
+        return 0;
+
+    uint64_t start = atomic_load_explicit(&reader->ring->start, memory_order_relaxed);
+    size_t at = (size_t)((reader->taken - start) % RING_SPACE);
+    size_t first = MIN(n, RING_SPACE - at);
+
+    memcpy(ret, reader->ring->space + at, first);
+    memcpy(ret + first, reader->ring->space, n - first);
+    reader->taken += n;
+    atomic_store_explicit(&reader->ring->tail, reader->taken, memory_order_release);
+    return n;
+}
+
+/* ---- the merge of a pipe and a ring ---- */
+
+/* Space that all merges share: there is one thread, and one merge at a time. */
+static uint8_t piece[LIMIT_CHUNK];
+static size_t piece_size;
+
+static void deliver_piece(Merge *merge)
+{
+    size_t n = piece_size;
+
+    piece_size = 0;
+    if (n > 0)
+        merge->on_data(merge, piece, n);
+}
+
+static void put(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    while (n > 0) {
+        size_t part = MIN(n, sizeof(piece) - piece_size);
+
+        memcpy(piece + piece_size, bytes, part);
+        piece_size += part;
+        bytes += part;
+        n -= part;
+        if (piece_size == sizeof(piece))
+            deliver_piece(merge);
+    }
+}
+
+static void put_ring(Merge *merge, uint64_t until)
+{
+    size_t n;
+
+    while ((n = ring_take(merge->ring, until, piece + piece_size, sizeof(piece) - piece_size)) > 0) {
+        piece_size += n;
+        if (piece_size == sizeof(piece))
+            deliver_piece(merge);
+    }
+}
+
+/* The bytes before the first mark, or before what may be the beginning of one at the end. */
+static size_t plain_size(const Merge *merge, const uint8_t *bytes, size_t n)
+{
+    const uint8_t *nonce = merge->ring->nonce;
+    size_t begun = MIN(n, (size_t)RING_NONCE - 1);
+
+    if (!merge->ring->ring)
+        return n;
+
+    const uint8_t *mark = memmem(bytes, n, nonce, RING_NONCE);
+    if (mark)
+        return (size_t)(mark - bytes);
+    while (begun > 0 && memcmp(bytes + n - begun, nonce, begun) != 0)
+        begun--;
+    return n - begun;
+}
+
+static void hold(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    memcpy(merge->held, bytes, n);
+    merge->held_size = n;
+}
+
+size_t merge_recall(Merge *merge, uint8_t *ret)
+{
+    size_t n = merge->held_size;
+
+    memcpy(ret, merge->held, n);
+    merge->held_size = 0;
+    return n;
+}
+
+/* The head is read once, and after the pipe, as whoever writes a mark has filled the ring before. */
+void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n)
+{
+    uint64_t head = ring_head(merge->ring);
+    size_t plain = plain_size(merge, bytes, n);
+
+    if (plain == n) {
+        merge->on_data(merge, bytes, n);
+        return;
+    }
+    while (n - plain >= sizeof(RingMark)) {
+        RingMark mark;
+
+        memcpy(&mark, bytes + plain, sizeof(mark));
+        put(merge, bytes, plain);
+        put_ring(merge, ring_position(merge->ring, mark.position, head));
+        bytes += plain + sizeof(mark);
+        n -= plain + sizeof(mark);
+        plain = plain_size(merge, bytes, n);
+    }
+    put(merge, bytes, plain);
+    hold(merge, bytes + plain, n - plain);
+    deliver_piece(merge);
+}
+
+void merge_rest(Merge *merge, uint64_t until)
+{
+    uint8_t held[sizeof(merge->held)];
+
+    put(merge, held, merge_recall(merge, held));
+    put_ring(merge, ring_position(merge->ring, until, ring_head(merge->ring)));
+    deliver_piece(merge);
+}
+
+/* ---- the pipes ---- */
 
 #define LATE_MAXIMUM (16u * STREAMS)
 
@@ -163,11 +381,6 @@ void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsig
                                        .number = i + 1,
                                        .owner = streams,
                                        .merge = {.ring = &streams->rings[i], .on_data = on_merged}};
-}
-
-void streams_deinit(Streams *streams)
-{
-    streams_close(streams);
 }
 
 static int stream_open(Stream *stream, int *ret_write_end)

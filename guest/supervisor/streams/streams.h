@@ -5,9 +5,54 @@
  */
 #pragma once
 
-#include "guest/supervisor/streams/merge.h"
+#include "guest/ring.h"
 #include "proto/base/base.h"
 #include "proto/base/loop.h"
+
+/* The reader's side of the rings in guest/ring.h. Their writer may put anything there at any moment: what
+ * decides about memory is read once, checked, and never read again. */
+
+typedef struct RingReader {
+    Ring *ring; /* NULL: there is no ring, and so nothing in it */
+    uint64_t taken;
+    uint8_t nonce[RING_NONCE];
+} RingReader;
+
+#define RING_READER_NULL ((RingReader){0})
+
+/* Makes new rings in a memfd that cannot be made shorter. *ret_fd is the caller's. 0 or a negative errno. */
+int rings_open(RingReader readers[2], int *ret_fd);
+void rings_close(RingReader readers[2]);
+
+/* The position behind all that is in it. */
+uint64_t ring_head(const RingReader *reader);
+
+/* Takes what is before `until`, which ring_position() gave, at most `room` bytes. Returns how many. */
+size_t ring_take(RingReader *reader, uint64_t until, uint8_t *ret, size_t room);
+
+/* Merge of two sources into one stream: the bytes that come through its pipe, and those of its ring at the
+ * places that the marks in the pipe tell. */
+
+typedef struct Merge Merge;
+
+struct Merge {
+    RingReader *ring;
+    uint8_t held[sizeof(RingMark)]; /* bytes that were read last, perhaps the beginning of a mark */
+    size_t held_size;
+    /* Takes the stream, in pieces of at most LIMIT_CHUNK. */
+    void (*on_data)(Merge *merge, const uint8_t *bytes, size_t n);
+};
+
+/* Moves the held bytes, fewer than a mark has, to `ret`, where the next ones are read behind them. */
+size_t merge_recall(Merge *merge, uint8_t *ret);
+
+/* Takes what came through the pipe, behind what was recalled; at most LIMIT_CHUNK. However many marks are in
+ * it, no more is taken of the ring than it holds at this moment. */
+void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n);
+
+/* Takes the rest, as the pipe has been read: of the ring as far as `until`, its head at an earlier moment.
+ * One piece at most. */
+void merge_rest(Merge *merge, uint64_t until);
 
 #define STREAMS 2
 
@@ -36,7 +81,6 @@ struct Streams {
 
 void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsigned, const uint8_t *, size_t),
                   void (*on_late)(Streams *, unsigned, const uint8_t *, size_t));
-void streams_deinit(Streams *streams);
 
 /* Makes rings for a new interpreter; what was in others is gone. The descriptor is the caller's to close. -1:
  * there are no rings, and the interpreter goes without. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/task/internal.h"
+#include "guest/supervisor/task/task.h"
 #include "proto/base/clock.h"
 
 /* What limpet_saving allows itself is less. */

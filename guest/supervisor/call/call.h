@@ -1,0 +1,137 @@
+/* Executor: runs the calls of a session; at most one runs or waits. This alone decides when a call is over,
+ * and what its status and state are. */
+#pragma once
+
+#include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/call/questions.h"
+#include "guest/supervisor/call/result.h"
+#include "guest/supervisor/link/link.h"
+#include "guest/supervisor/streams/output.h"
+#include "guest/supervisor/streams/streams.h"
+#include "proto/base/loop.h"
+
+/* The ladder of one call: from its deadline, or from an interrupt, up to the point where it is killed. */
+
+typedef enum LadderStep {
+    LADDER_STEP_WAIT,     /* for the deadline */
+    LADDER_STEP_ASK,      /* SIGINT */
+    LADDER_STEP_ASK_MORE, /* SIGINT again, LADDER_SECOND_SIGINT after the first */
+    LADDER_STEP_KILL,     /* LADDER_KILL after the first */
+} LadderStep;
+
+typedef struct Ladder Ladder;
+
+struct Ladder {
+    Loop *loop;
+    LoopTimer timer;
+    LadderStep step; /* the last one taken */
+    LadderCause cause;
+    bool paused;
+    uint64_t left; /* nanoseconds until the deadline, while paused */
+    void (*on_step)(Ladder *ladder, LadderStep step);
+};
+
+/* Waits for the deadline. 0 or -ENOMEM. */
+int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(Ladder *, LadderStep));
+
+/* Takes the first step now, unless it has been taken before. */
+void ladder_interrupt(Ladder *ladder);
+
+/* Between these two the deadline comes no nearer. An interrupt is not held up, nor the steps after the first.
+ */
+void ladder_pause(Ladder *ladder);
+void ladder_resume(Ladder *ladder);
+
+void ladder_end(Ladder *ladder);
+
+/* A call, from its `execute` to its record. */
+
+typedef struct Executor Executor;
+
+typedef enum CellStep {
+    CELL_WAITS, /* for its interpreter, or for a checkpoint */
+    CELL_RUNS,
+    CELL_ENDED, /* `outcome` is known; what becomes of the variables is not */
+} CellStep;
+
+typedef struct Cell {
+    Executor *executor;
+    Branch *branch;
+    CellStep step;
+    uint64_t id;
+    uint64_t branch_number; /* of the branch when the call came */
+    uint64_t execution_count;
+    uint64_t code_hash;
+    char run_id[LIMIT_RUN_ID + 1];
+    double timeout;
+    Attention attention;
+    bool undo;        /* unless the call ends well, nothing of it stays in the variables */
+    bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
+    Buf request;      /* message to the interpreter */
+    uint64_t started; /* clock_now() when it began; 0: it has not */
+    double duration;  /* seconds, once it has ended */
+    Ladder ladder;
+    Output output[STREAMS];
+    Output between[STREAMS]; /* output between the call before and its beginning */
+    Displays displays;
+    Questions questions;
+    Outcome outcome;
+    Buf words; /* the texts of `outcome`, where it has to wait */
+    Protection protection;
+} Cell;
+
+/* `id`: of the message that asks for it. `limits` must outlive the cell. NULL when out of memory. */
+Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
+               const OutputLimits *limits);
+Cell *cell_free(Cell *cell);
+
+/* Encodes `executed` into `ret`, which is empty before. The cell's outcome is settled. 0, -ENOBUFS or
+ * -ENOMEM. */
+int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret);
+
+struct Executor {
+    Branches *branches;
+    Link *link;
+    OutputLimits limits;
+    Cell *cell; /* NULL: no call runs or waits */
+
+    /* The last `executed`. Every new controller gets it, until the next call, or `settled`, shows that it has
+     * arrived. */
+    Buf record;
+    uint64_t record_id; /* of the call */
+};
+
+/* `branches` and `link` outlive it. */
+void executor_init(Executor *executor, Branches *branches, Link *link);
+void executor_deinit(Executor *executor);
+
+/* From the controller */
+
+/* 0: a record with that id follows. -EPROTO with a Problem: the call is refused. */
+int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem);
+void executor_interrupt(Executor *executor);
+void executor_credit(Executor *executor, uint64_t id, uint64_t count);
+/* The controller has the record of that call. */
+void executor_settled(Executor *executor, uint64_t id);
+/* -EPROTO with a Problem: the message is no answer. An answer that nobody waits for is ignored. */
+int executor_answer(Executor *executor, const Message *message, Problem *problem);
+
+/* Tells a new controller what the last one may have missed: the record, the questions. */
+void executor_tell_again(Executor *executor);
+void executor_on_controller_lost(Executor *executor);
+
+/* From the branches, as BranchEvents has them */
+
+void executor_advance(Executor *executor); /* the call begins, if what it waits for is there */
+int executor_on_message(Executor *executor, Branch *branch, const Message *message, Problem *problem);
+void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+void executor_on_start_failed(Executor *executor, Branch *branch, const char *why);
+void executor_on_lost(Executor *executor, Branch *branch, const char *fault);
+bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate);
+
+/* From tasks */
+
+/* The branch's call, if there is one, ends with its branch. */
+void executor_end_closed(Executor *executor, Branch *branch);
+/* The branch's call ends as one that was interrupted. The processes have been ended before. */
+void executor_end_reset(Executor *executor, Branch *branch);
