@@ -220,11 +220,11 @@ static void forget_key(Background *background)
     memset(background->sent, 0, sizeof(background->sent));
 }
 
-void background_taken(Background *background, const Feed *feed)
+void background_taken(Background *background, const PipeWriter *writer)
 {
-    bool taken = feed->fd >= 0 || feed->ends;
+    bool taken = writer->fd >= 0 || writer->ends;
 
-    if (feed->waiting.size > 0)
+    if (writer->waiting.size > 0)
         return;
     if (!taken)
         forget_key(background); /* also where whoever sent it is not there to be told */
@@ -232,14 +232,14 @@ void background_taken(Background *background, const Feed *feed)
         answer_sending(background, taken);
 }
 
-static int feed_all(Feed *feed, bool terminal, const MsgProcessSend *asked)
+static int feed_all(PipeWriter *writer, bool terminal, const MsgProcessSend *asked)
 {
-    int r = asked->data.size > 0 ? feed_write(feed, asked->data.data, asked->data.size) : 0;
+    int r = asked->data.size > 0 ? pipe_writer_write(writer, asked->data.data, asked->data.size) : 0;
 
     if (r == 0 && asked->end && terminal)
-        r = feed_write(feed, TERMINAL_END, 1);
+        r = pipe_writer_write(writer, TERMINAL_END, 1);
     else if (r == 0 && asked->end)
-        feed_end(feed);
+        pipe_writer_end(writer);
     return r;
 }
 
@@ -265,35 +265,35 @@ static bool is_sent(const Background *background, const MsgProcessSend *asked)
 }
 
 /* Also what nobody waits for any more, and may be asked again. */
-static bool is_busy(const Background *background, const Feed *feed)
+static bool is_busy(const Background *background, const PipeWriter *writer)
 {
-    return background->sending || (*background->sent && feed->waiting.size > 0);
+    return background->sending || (*background->sent && writer->waiting.size > 0);
 }
 
-int background_send(Background *background, Feed *feed, bool terminal, uint64_t id,
+int background_send(Background *background, PipeWriter *writer, bool terminal, uint64_t id,
                     const MsgProcessSend *asked, Problem *problem)
 {
     bool again = is_sent(background, asked);
     int r;
 
-    if (!again && is_busy(background, feed))
+    if (!again && is_busy(background, writer))
         return problem_set(problem, ERR_BUSY,
                            "it has not read yet what was sent to it before; wait for that");
-    if (!again && !feed_is_open(feed))
+    if (!again && !pipe_writer_is_open(writer))
         return refuse_input(problem);
     if (background->sending)
         refuse_former(background);
     background->sending = id;
-    r = again ? 0 : feed_all(feed, terminal, asked);
+    r = again ? 0 : feed_all(writer, terminal, asked);
     if (r < 0) {
         background->sending = 0;
         return r == -EPIPE ? refuse_input(problem) : problem_set(problem, ERR_INTERNAL, "%s", strerror(-r));
     }
     keep_key(background, asked->key);
-    if (again && feed->waiting.size == 0)
+    if (again && writer->waiting.size == 0)
         answer_sending(background, true);
     else
-        background_taken(background, feed);
+        background_taken(background, writer);
     return 0;
 }
 

@@ -61,7 +61,7 @@ void background_unattended(Background *background);
 
 /* Messages of that id. Each is answered, now or later; -EPROTO with a Problem: it is refused. */
 int background_tell(Background *background, uint64_t id, const MsgProcessOutput *asked, Problem *problem);
-int background_send(Background *background, Feed *feed, bool terminal, uint64_t id,
+int background_send(Background *background, PipeWriter *writer, bool terminal, uint64_t id,
                     const MsgProcessSend *asked, Problem *problem);
 /* The process has taken what was fed, or reads no more. */
-void background_taken(Background *background, const Feed *feed);
+void background_taken(Background *background, const PipeWriter *writer);

@@ -113,23 +113,23 @@ static int open_ends(JobEnds *ends, const JobPlan *plan)
 
 /* ---- what it writes ---- */
 
-static Job *job_of(Tap *tap)
+static Job *job_of(PipeReader *reader)
 {
-    Job *job = container_of(tap, Job, taps[0]);
+    Job *job = container_of(reader, Job, readers[0]);
 
-    return tap->number == 1 ? job : container_of(tap, Job, taps[1]);
+    return reader->number == 1 ? job : container_of(reader, Job, readers[1]);
 }
 
-static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
+static void on_data(PipeReader *reader, const uint8_t *bytes, size_t n)
 {
-    Job *job = job_of(tap);
+    Job *job = job_of(reader);
 
-    job->events->output(job, tap->number, bytes, n);
+    job->events->output(job, reader->number, bytes, n);
 }
 
-static void on_end(Tap *tap)
+static void on_end(PipeReader *reader)
 {
-    Job *job = job_of(tap);
+    Job *job = job_of(reader);
 
     job->events->closed(job);
 }
@@ -137,23 +137,23 @@ static void on_end(Tap *tap)
 void job_drain(Job *job)
 {
     for (unsigned i = 0; i < JOB_STREAMS; i++)
-        tap_drain(&job->taps[i]);
+        pipe_reader_drain(&job->readers[i]);
 }
 
 /* ---- its life ---- */
 
 void job_init(Job *job, const JobEvents *events)
 {
-    *job = (Job){.events = events, .feed = FEED_NULL};
+    *job = (Job){.events = events, .writer = PIPE_WRITER_NULL};
     for (unsigned i = 0; i < JOB_STREAMS; i++)
-        job->taps[i] = (Tap){.fd = -1, .number = i + 1, .on_data = on_data, .on_end = on_end};
+        job->readers[i] = (PipeReader){.fd = -1, .number = i + 1, .on_data = on_data, .on_end = on_end};
 }
 
 void job_close(Job *job)
 {
     for (unsigned i = 0; i < JOB_STREAMS; i++)
-        tap_close(&job->taps[i]);
-    feed_close(&job->feed);
+        pipe_reader_close(&job->readers[i]);
+    pipe_writer_close(&job->writer);
 }
 
 static int watch(Job *job, Loop *loop, JobEnds *ends)
@@ -162,9 +162,9 @@ static int watch(Job *job, Loop *loop, JobEnds *ends)
 
     for (unsigned i = 0; r == 0 && i < JOB_STREAMS; i++)
         if (ends->own[i + 1] >= 0)
-            r = tap_open(&job->taps[i], loop, take_fd(&ends->own[i + 1]));
+            r = pipe_reader_open(&job->readers[i], loop, take_fd(&ends->own[i + 1]));
     if (r == 0 && ends->own[0] >= 0)
-        r = feed_open(&job->feed, loop, take_fd(&ends->own[0]));
+        r = pipe_writer_open(&job->writer, loop, take_fd(&ends->own[0]));
     return r;
 }
 
@@ -191,7 +191,7 @@ int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem)
     int r = open_ends(&ends, plan);
     pid_t pid;
 
-    job->taps[0].terminal = plan->terminal;
+    job->readers[0].terminal = plan->terminal;
     job->terminal = plan->terminal ? *plan->terminal : (MsgTerminal){NO_UINT, NO_UINT};
     if (r == 0)
         r = watch(job, loop, &ends);
@@ -239,9 +239,9 @@ int job_resize(Job *job, const MsgTerminal *size)
 {
     int r;
 
-    if (!job->taps[0].terminal)
+    if (!job->readers[0].terminal)
         return -ENOTTY;
-    r = job->taps[0].fd < 0 ? -EBADF : resize_terminal(job->taps[0].fd, size);
+    r = job->readers[0].fd < 0 ? -EBADF : resize_terminal(job->readers[0].fd, size);
     if (r == 0)
         job->terminal = *size;
     return r;

@@ -41,9 +41,9 @@ struct Job {
     pid_t pid; /* 0: it has ended */
     pid_t group;
     uint64_t began; /* clock_now() */
-    Tap taps[JOB_STREAMS];
+    PipeReader readers[JOB_STREAMS];
     MsgTerminal terminal; /* as it was opened or last resized; NO_UINT: it has none */
-    Feed feed;
+    PipeWriter writer;
 
     /* Once it has ended: */
     uint64_t over; /* clock_now() */
@@ -83,5 +83,5 @@ void job_drain(Job *job);
 
 static inline bool job_is_open(const Job *job)
 {
-    return tap_is_open(&job->taps[0]) || tap_is_open(&job->taps[1]);
+    return pipe_reader_is_open(&job->readers[0]) || pipe_reader_is_open(&job->readers[1]);
 }

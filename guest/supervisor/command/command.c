@@ -112,7 +112,7 @@ static void update_flow(Exec *exec)
     bool takes = attention_takes(&exec->attention) || exec->cause != EXEC_BY_ITSELF || exec_is_over(exec);
 
     for (unsigned i = 0; i < JOB_STREAMS; i++)
-        if (tap_pause(&exec->job.taps[i], !takes) < 0)
+        if (pipe_reader_pause(&exec->job.readers[i], !takes) < 0)
             log_error("no memory for a pipe", "command=%s", exec->run_id);
 }
 
@@ -221,24 +221,25 @@ static void exec_unattended(Exec *exec)
 
 /* ---- its life ---- */
 
-static void on_taken(Feed *feed)
+static void on_taken(PipeWriter *writer)
 {
-    Exec *exec = container_of(feed, Exec, job.feed);
+    Exec *exec = container_of(writer, Exec, job.writer);
 
-    background_taken(&exec->background, feed);
+    background_taken(&exec->background, writer);
 }
 
 /* Feeds the input that is there to be read first. */
 static void feed_first(Exec *exec, Text input)
 {
-    Feed *feed = &exec->job.feed;
+    PipeWriter *writer = &exec->job.writer;
 
     if (input.size > 0)
-        feed_write(feed, input.data, input.size); /* one that does not read all of it is no failure */
+        pipe_writer_write(writer, input.data,
+                          input.size); /* one that does not read all of it is no failure */
     if (exec_in_background(exec))
-        feed->on_taken = on_taken;
+        writer->on_taken = on_taken;
     else if (input.data)
-        feed_end(feed);
+        pipe_writer_end(writer);
 }
 
 static int start(Exec *exec, const MsgProgram *said, const MsgTerminal *terminal, Problem *problem)
@@ -662,8 +663,8 @@ static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Pro
         return background_tell(&exec->background, id, &ask->output, problem);
     if (exec_is_over(exec))
         return refuse_ended(ask->process, problem);
-    return background_send(&exec->background, &exec->job.feed, exec->job.taps[0].terminal, id, &ask->send,
-                           problem);
+    return background_send(&exec->background, &exec->job.writer, exec->job.readers[0].terminal, id,
+                           &ask->send, problem);
 }
 
 /* ---- which it is ---- */

@@ -32,7 +32,7 @@ static void write_exec(Writer *w, const Exec *exec)
         .pid = (uint64_t)exec->job.group,
         .command = text_of(exec->line),
         .running = !over,
-        .terminal = exec->job.taps[0].terminal,
+        .terminal = exec->job.readers[0].terminal,
         .rows = exec->job.terminal.rows,
         .columns = exec->job.terminal.columns,
         .age = (double)(clock_now() - exec->job.began) / NSEC_PER_SEC,

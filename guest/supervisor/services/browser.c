@@ -67,9 +67,9 @@ static void take_line(Browser *browser)
 }
 
 /* Takes output by lines. The excess of a line that is too long is left out. */
-static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
+static void on_data(PipeReader *reader, const uint8_t *bytes, size_t n)
 {
-    Browser *browser = container_of(tap, Browser, said);
+    Browser *browser = container_of(reader, Browser, said);
 
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] == '\n')
@@ -80,7 +80,7 @@ static void on_data(Tap *tap, const uint8_t *bytes, size_t n)
 }
 
 /* Does nothing: the process tells its end. */
-static void on_end(Tap *tap)
+static void on_end(PipeReader *reader)
 {
 }
 
@@ -101,7 +101,7 @@ static int open_ends(Browser *browser, SpawnSpec *spec)
     if (pipe2(pair, O_CLOEXEC) < 0)
         return -errno;
     spec->fds[1] = spec->fds[2] = pair[1];
-    return tap_open(&browser->said, browser->loop, pair[0]);
+    return pipe_reader_open(&browser->said, browser->loop, pair[0]);
 }
 
 /* 0 or a negative errno. */
@@ -126,7 +126,7 @@ static int start(Browser *browser)
     close_fd(&spec.fds[1]);
     if (pid < 0) {
         loop_timer_cancel(&browser->limit);
-        tap_close(&browser->said);
+        pipe_reader_close(&browser->said);
         return (int)pid;
     }
     browser->pid = pid;
@@ -154,7 +154,7 @@ void browser_reaped(Browser *browser, pid_t pid, int status)
 
     if (pid != browser->pid)
         return;
-    tap_drain(&browser->said);
+    pipe_reader_drain(&browser->said);
     if (browser->size > 0)
         take_line(browser);
     describe_end(browser, status, why, sizeof(why));
@@ -162,7 +162,7 @@ void browser_reaped(Browser *browser, pid_t pid, int status)
     kill(-pid, SIGKILL); /* the rest of its group */
     browser->pid = 0;
     *browser->url = '\0';
-    tap_close(&browser->said);
+    pipe_reader_close(&browser->said);
     loop_timer_cancel(&browser->limit);
     tell_all(browser, "failed", why);
 }
@@ -232,7 +232,7 @@ void browser_deinit(Browser *browser)
 {
     tell_all(browser, "failed", "the session ends");
     loop_timer_cancel(&browser->limit);
-    tap_close(&browser->said);
+    pipe_reader_close(&browser->said);
     loop_file_remove(&browser->file);
     close_fd(&browser->listener);
 }

@@ -23,7 +23,7 @@ typedef struct Browser {
     size_t asking;
 
     pid_t pid; /* 0: it does not run */
-    Tap said;
+    PipeReader said;
     LoopTimer limit;         /* set until it is ready */
     char line[BROWSER_LINE]; /* its output, until the line is whole */
     size_t size;

@@ -1,61 +1,72 @@
-/* Tap: the end from which is read what a program writes: of a pipe, or of its terminal. */
+/* The supervisor's ends of pipes and terminals that programs write to and read from. */
 #pragma once
 
 #include "proto/base/buf.h"
 #include "proto/base/loop.h"
 
-typedef struct Tap Tap;
+/* PipeReader: takes what a program writes. */
+typedef struct PipeReader PipeReader;
 
-struct Tap {
+struct PipeReader {
     unsigned number; /* its owner's */
     LoopFile file;
     Loop *loop;
     int fd; /* -1: closed */
     bool paused;
-    bool terminal; /* its contents are not known before they are read */
-    void (*on_data)(Tap *tap, const uint8_t *bytes, size_t n); /* at most LIMIT_CHUNK */
-    void (*on_end)(Tap *tap);                                  /* nobody writes any more, and it is closed */
+    bool terminal; /* a pty: FIONREAD does not tell how much is left to read */
+    bool widens;   /* the pipe may grow while more comes than it holds */
+    bool wide;
+    /* Writes bytes that belong before the next ones to `ret`, and returns how many. NULL: there never are
+     * any. */
+    size_t (*recall)(PipeReader *reader, uint8_t *ret);
+    void (*on_data)(PipeReader *reader, const uint8_t *bytes, size_t n); /* at most LIMIT_CHUNK */
+    /* Nobody writes any more, and it is closed. The reader may be freed there. */
+    void (*on_end)(PipeReader *reader);
 };
 
-/* `fd` is the tap's from now on, also where this fails: 0 or a negative errno. */
-int tap_open(Tap *tap, Loop *loop, int fd);
-void tap_close(Tap *tap);
+/* `fd` is the reader's from now on, also where this fails: 0 or a negative errno. */
+int pipe_reader_open(PipeReader *reader, Loop *loop, int fd);
+void pipe_reader_close(PipeReader *reader);
+/* Gives up the descriptor, which is the caller's then. */
+int pipe_reader_release(PipeReader *reader);
 
 /* Stops or resumes reading, so that writers wait. 0 or a negative errno. */
-int tap_pause(Tap *tap, bool paused);
+int pipe_reader_pause(PipeReader *reader, bool paused);
 
 /* Reads what is in it at this moment and no more, however fast someone keeps writing. */
-void tap_drain(Tap *tap);
+void pipe_reader_drain(PipeReader *reader);
 
-static inline bool tap_is_open(const Tap *tap)
+/* The pipe holds what a pipe usually does again. */
+void pipe_reader_narrow(PipeReader *reader);
+
+static inline bool pipe_reader_is_open(const PipeReader *reader)
 {
-    return tap->fd >= 0;
+    return reader->fd >= 0;
 }
 
-/* Feed: the end into which is written what a program reads. What it does not take at once waits here. */
+/* PipeWriter: gives a program what it reads. What it does not take at once waits here. */
+typedef struct PipeWriter PipeWriter;
 
-typedef struct Feed Feed;
-
-struct Feed {
+struct PipeWriter {
     LoopFile file;
     Loop *loop;
     int fd; /* -1: closed */
     Buf waiting;
-    bool ends;                    /* to be closed once all has been taken */
-    void (*on_taken)(Feed *feed); /* there is room again, or it is closed; may be NULL */
+    bool ends;                            /* to be closed once all has been taken */
+    void (*on_taken)(PipeWriter *writer); /* there is room again, or it is closed; may be NULL */
 };
 
-#define FEED_NULL ((Feed){.fd = -1})
+#define PIPE_WRITER_NULL ((PipeWriter){.fd = -1})
 
-/* `fd` is the feed's from now on, also where this fails: 0 or a negative errno. */
-int feed_open(Feed *feed, Loop *loop, int fd);
-void feed_close(Feed *feed);
+/* `fd` is the writer's from now on, also where this fails: 0 or a negative errno. */
+int pipe_writer_open(PipeWriter *writer, Loop *loop, int fd);
+void pipe_writer_close(PipeWriter *writer);
 
 /* 0; -EPIPE when nobody reads it any more, or it has been ended; another negative errno. */
-int feed_write(Feed *feed, const void *bytes, size_t n);
-void feed_end(Feed *feed);
+int pipe_writer_write(PipeWriter *writer, const void *bytes, size_t n);
+void pipe_writer_end(PipeWriter *writer);
 
-static inline bool feed_is_open(const Feed *feed)
+static inline bool pipe_writer_is_open(const PipeWriter *writer)
 {
-    return feed->fd >= 0 && !feed->ends;
+    return writer->fd >= 0 && !writer->ends;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 
@@ -228,144 +227,91 @@ void merge_rest(Merge *merge, uint64_t until)
 
 #define LATE_MAXIMUM (16u * STREAMS)
 
-/* Reads of one stream in a turn of the loop. */
-#define READS_PER_TURN 4
-
-/* The size of a pipe, and of the pipe of a stream that comes faster than it is read. The latter lasts until
- * the call ends, as the kernel limits what all pipes of a user hold together. */
-#define PIPE_USUAL LIMIT_CHUNK
-#define PIPE_WIDE  (READS_PER_TURN * LIMIT_CHUNK)
-
 typedef struct LateStream {
     List link;
-    LoopFile file;
-    unsigned number;
-    Merge merge; /* bytes that the interpreter itself wrote last may be a mark */
-    Streams *owner;
+    Stream stream;
 } LateStream;
 
-/* Space that all streams share: there is one thread, and one read at a time. */
-static uint8_t space[LIMIT_CHUNK];
-
-static void late_free(LateStream *late)
+static Stream *stream_of(PipeReader *reader)
 {
-    int fd = late->file.fd;
-
-    late->owner->late_count--;
-    list_remove(&late->link);
-    loop_file_remove(&late->file);
-    close(fd);
-    free(late);
+    return container_of(reader, Stream, reader);
 }
 
-/* Reads once, behind the first `used` bytes of the space. */
-static ssize_t read_some(int fd, size_t used, size_t max)
+static size_t recall(PipeReader *reader, uint8_t *ret)
 {
-    ssize_t n;
-
-    do
-        n = read(fd, space + used, MIN(max, sizeof(space) - used));
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
+    return merge_recall(&stream_of(reader)->merge, ret);
 }
 
-static void on_late_merged(Merge *merge, const uint8_t *bytes, size_t n)
+static void on_read(PipeReader *reader, const uint8_t *bytes, size_t n)
 {
-    LateStream *late = container_of(merge, LateStream, merge);
-
-    late->owner->on_late(late->owner, late->number, bytes, n);
-}
-
-static void on_late_ready(LoopFile *file, uint32_t events)
-{
-    LateStream *late = container_of(file, LateStream, file);
-    size_t held = merge_recall(&late->merge, space);
-    ssize_t n = read_some(file->fd, held, sizeof(space));
-
-    if (held > 0 || n > 0)
-        merge_pipe(&late->merge, space, held + (size_t)MAX(n, 0));
-    if (n == 0 || (n < 0 && n != -EAGAIN))
-        late_free(late);
-}
-
-static void stream_close(Stream *stream)
-{
-    if (stream->file.loop)
-        loop_file_remove(&stream->file);
-    close_fd(&stream->fd);
+    merge_pipe(&stream_of(reader)->merge, bytes, n);
 }
 
 static void on_merged(Merge *merge, const uint8_t *bytes, size_t n)
 {
     Stream *stream = container_of(merge, Stream, merge);
 
-    stream->owner->on_data(stream->owner, stream->number, bytes, n);
+    stream->owner->on_data(stream->owner, stream->reader.number, bytes, n);
 }
 
-/* Reads once. The count, 0 when there is nothing, or when the stream has come to its end and is closed. */
-static size_t stream_read(Stream *stream, size_t max)
+/* Does nothing: a stream may be opened again. */
+static void on_end(PipeReader *reader)
 {
-    size_t held = merge_recall(&stream->merge, space);
-    ssize_t n = read_some(stream->fd, held, max);
-
-    if (held > 0 || n > 0)
-        merge_pipe(&stream->merge, space, held + (size_t)MAX(n, 0));
-    if (n <= 0 && n != -EAGAIN)
-        stream_close(stream);
-    return n > 0 ? (size_t)n : 0;
 }
 
-static void set_wide(Stream *stream, bool wide)
+static void on_late_merged(Merge *merge, const uint8_t *bytes, size_t n)
 {
-    if (stream->fd < 0 || stream->wide == wide)
-        return;
-    if (fcntl(stream->fd, F_SETPIPE_SZ, wide ? PIPE_WIDE : PIPE_USUAL) >= 0)
-        stream->wide = wide;
+    Stream *stream = container_of(merge, Stream, merge);
+
+    stream->owner->on_late(stream->owner, stream->reader.number, bytes, n);
 }
 
-static void on_ready(LoopFile *file, uint32_t events)
+static void late_free(LateStream *late)
 {
-    Stream *stream = container_of(file, Stream, file);
-    size_t n = sizeof(space), total = 0;
-
-    for (int i = 0; i < READS_PER_TURN && n + sizeof(RingMark) > sizeof(space) && !stream->owner->paused;
-         i++) {
-        n = stream_read(stream, sizeof(space));
-        total += n;
-    }
-    if (total > PIPE_USUAL)
-        set_wide(stream, true);
+    late->stream.owner->late_count--;
+    list_remove(&late->link);
+    pipe_reader_close(&late->stream.reader);
+    free(late);
 }
 
-static int stream_watch(Stream *stream)
+static void on_late_end(PipeReader *reader)
 {
-    return loop_file_add(stream->owner->loop, &stream->file, stream->fd, EPOLLIN, on_ready);
+    late_free(container_of(stream_of(reader), LateStream, stream));
+}
+
+static void stream_init(Stream *stream, Streams *owner, unsigned number)
+{
+    *stream = (Stream){
+        .reader = {.number = number,
+                   .fd = -1,
+                   .widens = true,
+                   .recall = recall,
+                   .on_data = on_read,
+                   .on_end = on_end},
+        .merge = {.ring = &owner->rings[number - 1], .on_data = on_merged},
+        .owner = owner,
+    };
 }
 
 /* Without memory the read end is closed instead: a late writer then gets SIGPIPE. */
 static void stream_retire(Stream *stream)
 {
     Streams *streams = stream->owner;
-    LateStream *late = stream->fd >= 0 ? calloc(1, sizeof(*late)) : NULL;
-    int fd = stream->fd;
+    LateStream *late = stream->reader.fd >= 0 ? calloc(1, sizeof(*late)) : NULL;
 
-    if (late) {
-        stream->fd = -1;
-        if (stream->file.loop)
-            loop_file_remove(&stream->file);
-    }
-    stream_close(stream);
-    if (!late)
+    if (!late) {
+        pipe_reader_close(&stream->reader);
         return;
-    if (loop_file_add(streams->loop, &late->file, fd, EPOLLIN, on_late_ready) < 0) {
-        close(fd);
+    }
+    stream_init(&late->stream, streams, stream->reader.number);
+    late->stream.reader.on_end = on_late_end;
+    late->stream.reader.widens = false;
+    late->stream.merge = stream->merge; /* bytes that the interpreter itself wrote last may be a mark */
+    late->stream.merge.on_data = on_late_merged;
+    if (pipe_reader_open(&late->stream.reader, streams->loop, pipe_reader_release(&stream->reader)) < 0) {
         free(late);
         return;
     }
-    late->owner = streams;
-    late->number = stream->number;
-    late->merge = stream->merge;
-    late->merge.on_data = on_late_merged;
     list_append(&streams->late, &late->link);
     if (++streams->late_count > LATE_MAXIMUM)
         late_free(list_entry(list_first(&streams->late), LateStream, link));
@@ -377,33 +323,21 @@ void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsig
     *streams = (Streams){.loop = loop, .on_data = on_data, .on_late = on_late};
     list_init(&streams->late);
     for (unsigned i = 0; i < STREAMS; i++)
-        streams->current[i] = (Stream){.fd = -1,
-                                       .number = i + 1,
-                                       .owner = streams,
-                                       .merge = {.ring = &streams->rings[i], .on_data = on_merged}};
+        stream_init(&streams->current[i], streams, i + 1);
 }
 
+/* Only the read end does not block: the interpreter's writes wait. */
 static int stream_open(Stream *stream, int *ret_write_end)
 {
-    int ends[2];
-    int r;
+    int ends[2], r;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
-    /* Only the read end does not block: the interpreter's writes wait. */
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
-        r = -errno;
-    } else {
-        stream_retire(stream);
-        stream->merge.held_size = 0;
-        stream->fd = ends[0];
-        stream->wide = false;
-        r = stream_watch(stream);
-    }
+    stream_retire(stream);
+    stream->merge.held_size = 0;
+    r = pipe_reader_open(&stream->reader, stream->owner->loop, ends[0]);
     if (r < 0) {
-        close(ends[0]);
         close(ends[1]);
-        stream->fd = -1;
         return r;
     }
     *ret_write_end = ends[1];
@@ -424,7 +358,6 @@ int streams_open(Streams *streams, int ret_write_ends[STREAMS])
 {
     int ends[STREAMS] = {-1, -1};
 
-    streams->paused = false;
     for (unsigned i = 0; i < STREAMS; i++) {
         int r = stream_open(&streams->current[i], &ends[i]);
 
@@ -441,36 +374,9 @@ int streams_pause(Streams *streams, bool paused)
 {
     int r = 0;
 
-    if (streams->paused == paused)
-        return 0;
-    streams->paused = paused;
-    /* Removed and not only muted: epoll tells of a closed pipe even then. */
-    for (unsigned i = 0; i < STREAMS; i++) {
-        Stream *stream = &streams->current[i];
-
-        if (stream->fd < 0)
-            continue;
-        if (paused)
-            loop_file_remove(&stream->file);
-        else if (r == 0)
-            r = stream_watch(stream);
-    }
+    for (unsigned i = 0; r == 0 && i < STREAMS; i++)
+        r = pipe_reader_pause(&streams->current[i].reader, paused);
     return r;
-}
-
-static void pipe_drain(Stream *stream)
-{
-    int waiting = 0;
-
-    if (stream->fd < 0 || ioctl(stream->fd, FIONREAD, &waiting) < 0)
-        return;
-    while (waiting > 0 && stream->fd >= 0) {
-        size_t n = stream_read(stream, (size_t)waiting);
-
-        if (n == 0)
-            break;
-        waiting -= (int)n;
-    }
 }
 
 /* Takes the ring as it was before the pipe is looked at: whoever goes on printing meanwhile may put something
@@ -480,7 +386,7 @@ static void stream_drain(Stream *stream, bool pipe_too)
     uint64_t until = ring_head(stream->merge.ring);
 
     if (pipe_too)
-        pipe_drain(stream);
+        pipe_reader_drain(&stream->reader);
     merge_rest(&stream->merge, until);
 }
 
@@ -488,14 +394,17 @@ void streams_drain(Streams *streams)
 {
     for (unsigned i = 0; i < STREAMS; i++) {
         stream_drain(&streams->current[i], true);
-        set_wide(&streams->current[i], false);
+        pipe_reader_narrow(&streams->current[i].reader);
     }
 }
 
 void streams_drain_known(Streams *streams)
 {
-    for (unsigned i = 0; i < STREAMS; i++)
-        stream_drain(&streams->current[i], streams->paused || loop_file_is_due(&streams->current[i].file));
+    for (unsigned i = 0; i < STREAMS; i++) {
+        const PipeReader *reader = &streams->current[i].reader;
+
+        stream_drain(&streams->current[i], reader->paused || loop_file_is_due(&reader->file));
+    }
 }
 
 void streams_close(Streams *streams)
@@ -503,9 +412,8 @@ void streams_close(Streams *streams)
     LateStream *late;
 
     for (unsigned i = 0; i < STREAMS; i++)
-        stream_close(&streams->current[i]);
+        pipe_reader_close(&streams->current[i].reader);
     list_foreach (late, &streams->late, LateStream, link)
         late_free(late);
     rings_close(streams->rings);
-    streams->paused = false;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "guest/ring.h"
+#include "guest/supervisor/streams/pipes.h"
 #include "proto/base/base.h"
 #include "proto/base/loop.h"
 
@@ -59,10 +60,7 @@ void merge_rest(Merge *merge, uint64_t until);
 typedef struct Streams Streams;
 
 typedef struct Stream {
-    LoopFile file;
-    int fd; /* read end; -1: none, or at its end */
-    unsigned number;
-    bool wide; /* its pipe holds more than a pipe usually does */
+    PipeReader reader;
     Merge merge;
     Streams *owner;
 } Stream;
@@ -73,7 +71,6 @@ struct Streams {
     RingReader rings[STREAMS];
     List late; /* of LateStream, oldest first */
     size_t late_count;
-    bool paused;
     /* Takes what was written to stream `number`, 1 or 2. */
     void (*on_data)(Streams *streams, unsigned number, const uint8_t *bytes, size_t n);
     void (*on_late)(Streams *streams, unsigned number, const uint8_t *bytes, size_t n);
