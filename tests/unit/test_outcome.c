@@ -1,4 +1,4 @@
-/* guest/supervisor/call/outcome.h, branch/fate.h and interpreter/environment.h: pure decisions. */
+/* guest/supervisor/call/outcome.h, branch/state_change.h and interpreter/environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, 
     Outcome outcome;
 
     outcome_finished(&outcome, executed, cause, 2.5);
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, status);
     assert_int_equal(outcome.exit_code, -1);
     assert_int_equal(outcome.signal, 0);
@@ -101,7 +101,7 @@ static void test_own_words_with_a_message_of_ours(void **state)
 
     outcome_finished(&outcome, &quiet, LADDER_CAUSE_DEADLINE, 2.5);
     assert_int_equal(outcome_own(&outcome, &words), 0);
-    outcome_settle(&outcome, &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 4});
+    outcome_settle(&outcome, &(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 4});
     assert_ptr_equal(outcome.error.message.data, outcome.message);
     assert_int_equal(outcome.error.message.size, strlen(outcome.message));
     assert_non_null(strstr(outcome.message,
@@ -114,7 +114,7 @@ static void assert_lost(Loss loss, const char *status, const char *error, const 
     Outcome outcome;
 
     outcome_lost(&outcome, &loss);
-    outcome_settle(&outcome, &(Fate){.state = STATE_LOST, .reason = "why not"});
+    outcome_settle(&outcome, &(StateChange){.state = STATE_LOST, .reason = "why not"});
     assert_string_equal(outcome.status, status);
     assert_true(text_equal(outcome.error.name, error));
     assert_non_null(strstr(outcome.message, words));
@@ -147,47 +147,47 @@ static void test_never_run(void **state)
     Outcome outcome;
 
     outcome_never_begun(&outcome);
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, "interrupted");
     assert_null(strstr(outcome.message, "variables"));
     outcome_failed(&outcome, "CheckpointFailed", "what", "why");
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, "failed");
     assert_string_equal(outcome.message, "what: why");
 }
 
-/* Fate */
+/* StateChange */
 
-static void assert_described(const Fate *fate, const char *words)
+static void assert_described(const StateChange *change, const char *words)
 {
     char sentence[1024] = "It ended", small[16] = "It ended";
 
-    fate_describe(fate, sentence, sizeof(sentence));
+    state_change_describe(change, sentence, sizeof(sentence));
     assert_memory_equal(sentence, "It ended; its variables are ", 28);
     assert_string_equal(sentence + 28, words);
-    fate_describe(fate, small, sizeof(small));
+    state_change_describe(change, small, sizeof(small));
     assert_memory_equal(small, "It ended; its v", 16);
 }
 
 static void test_fates(void **state)
 {
-    assert_described(&FATE_KEPT, "kept");
-    assert_described(&(Fate){.state = STATE_LOST},
+    assert_described(&STATE_UNCHANGED, "kept");
+    assert_described(&(StateChange){.state = STATE_LOST},
                      "lost, files in /session are kept (no checkpoint had been taken yet)");
-    assert_described(&(Fate){.state = STATE_LOST, .reason = "checkpoints are off"},
+    assert_described(&(StateChange){.state = STATE_LOST, .reason = "checkpoints are off"},
                      "lost, files in /session are kept (checkpoints are off)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7},
                      "as they were after call 7 (the call before this one)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
                      "as they were after call 7 (the call before this one)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK}, "as they were before the first call");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK}, "as they were before the first call");
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
                      "as they were after call 7: the next call followed too soon for a checkpoint");
     assert_described(
-        &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
+        &(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
         "as they were after call 7: the 2 calls after it followed each other too closely for a checkpoint");
     assert_described(
-        &(Fate){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
+        &(StateChange){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
         "as they were before the first call: later changes are lost, because the checkpoint was lost");
 }
 
@@ -209,15 +209,15 @@ static void test_reasons_are_cut_at_a_character(void **state)
 
 static void test_fates_move(void **state)
 {
-    Fate from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
+    StateChange from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
 
     notes_add(&from.not_restored, (Text){"a thread", 8});
-    fate_move(&to, &from);
+    state_change_move(&to, &from);
     assert_int_equal(to.checkpoint, 3);
     assert_int_equal(to.not_restored.n, 1);
     assert_int_equal(from.state, STATE_KEPT);
     assert_int_equal(from.not_restored.n, 0);
-    fate_deinit(&to);
+    state_change_deinit(&to);
     assert_int_equal(to.state, STATE_KEPT);
 }
 

@@ -453,7 +453,7 @@ Branch *branch_free(Branch *branch)
     loop_timer_cancel(&branch->start);
     policy_deinit(branch);
     interpreter_deinit(&branch->interpreter);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     notes_deinit(&branch->restored);
     outputs_deinit(branch->between);
     free(branch->place.cwd);
@@ -519,7 +519,7 @@ void branch_protection(const Branch *branch, Protection *ret)
     }
     policy_why_none(branch, ret->reason);
     if (!ret->reason[0])
-        reason_set(ret->reason, "%s", fate_no_checkpoint);
+        reason_set(ret->reason, "%s", state_change_no_checkpoint);
 }
 
 /* Calls */

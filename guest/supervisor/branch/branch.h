@@ -7,7 +7,7 @@
  * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
-#include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/branch/state_change.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/interpreter/interpreter.h"
 #include "guest/supervisor/streams/output.h"
@@ -115,7 +115,7 @@ struct Branch {
     Reason misplaced;        /* why it could not do as it was told; empty: it has, or has yet to answer */
     bool occupied;           /* a call runs on it, or has ended and waits for what becomes of the variables */
     unsigned idle_losses;    /* how often the interpreter was lost since a call ended by itself */
-    Fate untold;             /* what became of the variables since the last record */
+    StateChange unreported;  /* what became of the variables since the last record */
     Output between[STREAMS]; /* what was written while no call ran, since the last call began */
     bool is_restored; /* they were loaded since the last record; `restored` has what is not as it was */
     EncodedNotes restored;
@@ -136,9 +136,9 @@ typedef struct BranchEvents {
     /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
      * by itself, or was ended for the sake of its call. */
     void (*lost)(Branch *branch, const char *fault);
-    /* What became of the variables is certain. Takes `fate` when a call waits for that; false: nobody does.
+    /* What became of the variables is certain. Takes `change` when a call waits for that; false: nobody does.
      */
-    bool (*settled)(Branch *branch, Fate *fate);
+    bool (*settled)(Branch *branch, StateChange *change);
     /* The branch is about to be freed. */
     void (*ended)(Branch *branch);
     /* A message of a ready interpreter that is none of the branch's own; the interpreter may have ended

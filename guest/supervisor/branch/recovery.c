@@ -296,7 +296,7 @@ int branch_end_processes(Branch *branch)
 
 /* The end of going back */
 
-static void finish(Branch *branch, Fate *fate)
+static void finish(Branch *branch, StateChange *change)
 {
     Branches *set = branch->set;
 
@@ -306,10 +306,10 @@ static void finish(Branch *branch, Fate *fate)
     branch->newborn = false;
     policy_forget(branch);
     log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
-             (int)fate->state, fate->execution_count);
-    if (!set->events->settled(branch, fate)) {
-        fate->memory = (Value){0};
-        fate_move(&branch->untold, fate);
+             (int)change->state, change->execution_count);
+    if (!set->events->settled(branch, change)) {
+        change->memory = (Value){0};
+        state_change_move(&branch->unreported, change);
     }
     branches_changed(set);
 }
@@ -364,34 +364,34 @@ void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
 {
     const Recovery *recovery = &branch->recovery;
     const char *beside = branch->set->events->beside(branch->set);
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
-                                        .checkpoint = recovery->number,
-                                        .execution_count = recovery->execution_count,
-                                        .calls = recovery->lost_calls,
-                                        .memory = memory};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_ROLLED_BACK,
+                                                         .checkpoint = recovery->number,
+                                                         .execution_count = recovery->execution_count,
+                                                         .calls = recovery->lost_calls,
+                                                         .memory = memory};
 
     if (recovery->fresh) {
         finish_fresh(branch);
         return;
     }
-    explain(branch, fate.reason);
-    fate.not_restored = *notes;
+    explain(branch, change.reason);
+    change.not_restored = *notes;
     *notes = NOTES_NULL;
     if (beside)
-        notes_add(&fate.not_restored, text_of(beside));
+        notes_add(&change.not_restored, text_of(beside));
     branch->base = recovery->from;
     branch->calls = recovery->calls;
     branch->state_count = recovery->execution_count;
     /* A checkpoint of another branch may be of a later call. No number of a line means two calls. */
     branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
-    finish(branch, &fate);
+    finish(branch, &change);
     if (recovery->gone)
         policy_on_gone(branch);
 }
 
 static void lose_all(Branch *branch)
 {
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
     bool start = !branch->newborn;
 
     if (branch->recovery.fresh) {
@@ -399,10 +399,10 @@ static void lose_all(Branch *branch)
         branch_spawn(branch);
         return;
     }
-    explain(branch, fate.reason);
+    explain(branch, change.reason);
     branch->base = NULL;
     branch->calls = 0;
-    finish(branch, &fate);
+    finish(branch, &change);
     if (start && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
         branch_start_failed(branch, "it ended again and again while no call ran");
     else if (start)
@@ -414,7 +414,7 @@ void branch_forget_line(Branch *branch)
     branch->recovery.step = RECOVERY_NONE;
     branch->base = NULL;
     branch->calls = 0;
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     policy_forget(branch);
     checkpoints_drop_automatic(&branch->set->checkpoints, branch->number, NULL);
 }
@@ -584,7 +584,7 @@ void branch_forget_past(Branch *branch)
     branch->epoch = 1;
     branch->idle_losses = 0;
     branch_forget_between(branch);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     branch->recovery.fresh = branch_is_recovering(branch);
 }
 

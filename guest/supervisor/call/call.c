@@ -239,12 +239,12 @@ static void call_ended(Cell *cell)
 }
 
 /* A checkpoint that was there at the call's end, and could not be gone back to, protected nothing. */
-static void correct_protection(Protection *protection, const Fate *fate)
+static void correct_protection(Protection *protection, const StateChange *change)
 {
-    if (fate->state != STATE_LOST || !protection->exists)
+    if (change->state != STATE_LOST || !protection->exists)
         return;
     *protection = (Protection){.exists = false};
-    reason_set(protection->reason, "%s", fate->reason[0] ? fate->reason : fate_no_checkpoint);
+    reason_set(protection->reason, "%s", change->reason[0] ? change->reason : state_change_no_checkpoint);
 }
 
 static void set_call(MsgExecuted *record, const Cell *cell)
@@ -257,7 +257,7 @@ static void set_call(MsgExecuted *record, const Cell *cell)
     record->displays = displays_say(&cell->displays);
 }
 
-int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
+int cell_record(Cell *cell, const StateChange *change, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
 {
     OutputWords words _cleanup_(output_words_deinit) = {0}, between _cleanup_(output_words_deinit) = {0};
     MsgExecuted record = {.epoch = epoch};
@@ -265,7 +265,7 @@ int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes
     int r;
 
     set_call(&record, cell);
-    result_say(&record, &cell->outcome, fate, &cell->protection, id);
+    result_say(&record, &cell->outcome, change, &cell->protection, id);
     if (restored)
         record.restored = notes_say(restored);
     r = outputs_say(&record, cell->output, &words);
@@ -274,10 +274,10 @@ int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes
     return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
 }
 
-static void make_record(Executor *executor, Cell *cell, const Fate *fate)
+static void make_record(Executor *executor, Cell *cell, const StateChange *change)
 {
     Branch *branch = cell->branch;
-    int r = cell_record(cell, fate, branch->epoch, branch->is_restored ? &branch->restored : NULL,
+    int r = cell_record(cell, change, branch->epoch, branch->is_restored ? &branch->restored : NULL,
                         &executor->record);
 
     branch->is_restored = false;
@@ -291,21 +291,21 @@ static void make_record(Executor *executor, Cell *cell, const Fate *fate)
               cell->outcome.status);
 }
 
-/* Sends the record, as it is certain what became of the variables. Takes what is in `fate`. */
-static void call_finish(Executor *executor, Fate *fate)
+/* Sends the record, as it is certain what became of the variables. Takes what is in `change`. */
+static void call_finish(Executor *executor, StateChange *change)
 {
     Cell *cell = executor->cell;
     Branch *branch = cell->branch;
 
-    if (fate->state == STATE_KEPT)
-        fate_move(fate, &branch->untold);
+    if (change->state == STATE_KEPT)
+        state_change_move(change, &branch->unreported);
     else
-        fate_deinit(&branch->untold);
-    outcome_settle(&cell->outcome, fate);
-    correct_protection(&cell->protection, fate);
+        state_change_deinit(&branch->unreported);
+    outcome_settle(&cell->outcome, change);
+    correct_protection(&cell->protection, change);
     executor->cell = NULL;
     branch_vacate(branch);
-    make_record(executor, cell, fate);
+    make_record(executor, cell, change);
     if (cell->sheltered && executor->branches->mode == CHECKPOINT_OFF)
         checkpoints_drop_automatic(&executor->branches->checkpoints, branch->number, NULL);
     cell_free(cell);
@@ -315,10 +315,10 @@ static void call_finish(Executor *executor, Fate *fate)
 /* Does both. The variables are what they were, or what the call made of them. */
 static void call_finish_kept(Executor *executor)
 {
-    Fate fate _cleanup_(fate_deinit) = FATE_KEPT;
+    StateChange change _cleanup_(state_change_deinit) = STATE_UNCHANGED;
 
     call_ended(executor->cell);
-    call_finish(executor, &fate);
+    call_finish(executor, &change);
 }
 
 /* Ends a call that cannot be run. */
@@ -360,41 +360,41 @@ void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
                    });
 }
 
-bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate)
+bool executor_on_settled(Executor *executor, Branch *branch, StateChange *change)
 {
     const Cell *cell = call_of(executor, branch);
 
     if (!cell || cell->step != CELL_ENDED)
         return false;
-    if (fate->calls > 0 && cell->started)
-        fate->calls--; /* the call that ended it is not counted */
-    call_finish(executor, fate);
+    if (change->calls > 0 && cell->started)
+        change->calls--; /* the call that ended it is not counted */
+    call_finish(executor, change);
     return true;
 }
 
 void executor_end_closed(Executor *executor, Branch *branch)
 {
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
     Cell *cell = call_of(executor, branch);
 
     if (!cell)
         return;
     outcome_failed(&cell->outcome, "SessionClosed", "the call was ended", "its branch was closed");
     call_ended(cell);
-    call_finish(executor, &fate);
+    call_finish(executor, &change);
 }
 
 void executor_end_reset(Executor *executor, Branch *branch)
 {
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
     Cell *cell = call_of(executor, branch);
 
     if (!cell)
         return;
     if (cell->step != CELL_ENDED)
         end_lost(cell, &(Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true});
-    reason_set(fate.reason, "the session was reset");
-    call_finish(executor, &fate);
+    reason_set(change.reason, "the session was reset");
+    call_finish(executor, &change);
 }
 
 /* The beginning */

@@ -87,7 +87,8 @@ Cell *cell_free(Cell *cell);
 
 /* Encodes `executed` into `ret`, which is empty before. The cell's outcome is settled. 0, -ENOBUFS or
  * -ENOMEM. */
-int cell_record(Cell *cell, const Fate *fate, uint64_t epoch, const EncodedNotes *restored, Buf *ret);
+int cell_record(Cell *cell, const StateChange *change, uint64_t epoch, const EncodedNotes *restored,
+                Buf *ret);
 
 struct Executor {
     Branches *branches;
@@ -127,7 +128,7 @@ int executor_on_message(Executor *executor, Branch *branch, const Message *messa
 void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
 void executor_on_start_failed(Executor *executor, Branch *branch, const char *why);
 void executor_on_lost(Executor *executor, Branch *branch, const char *fault);
-bool executor_on_settled(Executor *executor, Branch *branch, Fate *fate);
+bool executor_on_settled(Executor *executor, Branch *branch, StateChange *change);
 
 /* From tasks */
 

@@ -156,13 +156,13 @@ void outcome_too_late(Outcome *ret, double timeout)
     set_error(ret, "Timeout");
 }
 
-void outcome_settle(Outcome *outcome, const Fate *fate)
+void outcome_settle(Outcome *outcome, const StateChange *change)
 {
-    if (fate->state != STATE_KEPT)
+    if (change->state != STATE_KEPT)
         outcome->has_changed = false;
     if (!outcome->speaks_of_state)
         return;
-    fate_describe(fate, outcome->message, sizeof(outcome->message));
+    state_change_describe(change, outcome->message, sizeof(outcome->message));
     outcome->error.message = text_of(outcome->message);
 }
 
@@ -446,17 +446,18 @@ int executed_decode(MsgCellExecuted *ret, Displays *displays, const msgpack_obje
 
 /* ---- the record ---- */
 
-static void set_fate(MsgExecuted *record, const Fate *fate, CheckpointId id)
+static void set_state(MsgExecuted *record, const StateChange *change, CheckpointId id)
 {
     static const char *const states[] = {
         [STATE_KEPT] = "kept", [STATE_ROLLED_BACK] = "rolled_back", [STATE_LOST] = "lost"};
 
-    record->state = text_of(states[fate->state]);
-    record->has_rolled_back_to = fate->state == STATE_ROLLED_BACK;
+    record->state = text_of(states[change->state]);
+    record->has_rolled_back_to = change->state == STATE_ROLLED_BACK;
     if (record->has_rolled_back_to)
-        record->rolled_back_to = (MsgRolledBack){checkpoint_id(id, fate->checkpoint), fate->execution_count};
-    record->not_restored = notes_say(&fate->not_restored);
-    record->memory = fate->memory;
+        record->rolled_back_to =
+            (MsgRolledBack){checkpoint_id(id, change->checkpoint), change->execution_count};
+    record->not_restored = notes_say(&change->not_restored);
+    record->memory = change->memory;
 }
 
 static void set_protection(MsgExecuted *record, const Protection *protection)
@@ -483,11 +484,11 @@ static void set_outcome(MsgExecuted *record, const Outcome *outcome)
     record->usage = (MsgUsage){.cpu = outcome->cpu, .peak_memory = outcome->peak_memory};
 }
 
-void result_say(MsgExecuted *record, const Outcome *outcome, const Fate *fate, const Protection *protection,
-                CheckpointId id)
+void result_say(MsgExecuted *record, const Outcome *outcome, const StateChange *change,
+                const Protection *protection, CheckpointId id)
 {
     record->status = text_of(outcome->status);
-    set_fate(record, fate, id);
+    set_state(record, change, id);
     set_protection(record, protection);
     set_outcome(record, outcome);
 }

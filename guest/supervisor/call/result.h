@@ -1,10 +1,10 @@
-/* Result of a call, in the terms of the record: what it showed, its status, and the error in plain words. The
- * fate of the variables is another matter (fate.h), told once it is certain. */
+/* Result of a call, in the terms of the record: what it showed, its status, and the error in plain words.
+ * What became of the variables is another matter (state_change.h), told once it is certain. */
 #pragma once
 
 #include <sys/types.h>
 
-#include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/branch/state_change.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 #include "proto/base/base.h"
 #include "proto/base/list.h"
@@ -93,9 +93,9 @@ void outcome_never_begun(Outcome *ret);
 void outcome_too_late(Outcome *ret, double timeout);
 
 /* Completes the message with what became of the variables. */
-void outcome_settle(Outcome *outcome, const Fate *fate);
+void outcome_settle(Outcome *outcome, const StateChange *change);
 
 /* Sets what the record says of the end, and of what became of the variables. `id` gets the id of a checkpoint
  * that is named there. */
-void result_say(MsgExecuted *record, const Outcome *outcome, const Fate *fate, const Protection *protection,
-                CheckpointId id);
+void result_say(MsgExecuted *record, const Outcome *outcome, const StateChange *change,
+                const Protection *protection, CheckpointId id);

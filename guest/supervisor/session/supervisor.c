@@ -86,9 +86,9 @@ static void on_interpreter_lost(Branch *branch, const char *fault)
     executor_on_lost(&supervisor_of(branch->set)->executor, branch, fault);
 }
 
-static bool on_settled(Branch *branch, Fate *fate)
+static bool on_settled(Branch *branch, StateChange *change)
 {
-    return executor_on_settled(&supervisor_of(branch->set)->executor, branch, fate);
+    return executor_on_settled(&supervisor_of(branch->set)->executor, branch, change);
 }
 
 static void on_ended(Branch *branch)

@@ -105,18 +105,18 @@ int task_drop(Tasks *tasks, const Message *message, Problem *problem)
 static void refuse_restored(Tasks *tasks)
 {
     const Task *task = &tasks->task;
-    const Fate *fate = &task->branch->untold;
+    const StateChange *change = &task->branch->unreported;
     const char *why = task->trouble[0] ? task->trouble : "it could not be copied";
 
-    if (fate->state == STATE_ROLLED_BACK)
+    if (change->state == STATE_ROLLED_BACK)
         task_refuse(
             tasks, ERR_CHECKPOINT_FAILED,
             "the checkpoint could not be restored: %s; the variables are as they were after call %" PRIu64,
-            why, fate->execution_count);
+            why, change->execution_count);
     else
         task_refuse(tasks, ERR_CHECKPOINT_FAILED,
                     "the checkpoint could not be restored: %s; the variables are lost (%s)", why,
-                    fate->reason);
+                    change->reason);
 }
 
 /* The branch is where it went: at the checkpoint, or at another where that could not be had. */
@@ -127,17 +127,17 @@ static void rollback_restored(Tasks *tasks)
     CheckpointId id;
     const MsgRolledBackOrder reply = {
         .checkpoint = checkpoint_id(id, task->number),
-        .execution_count = branch->untold.execution_count,
+        .execution_count = branch->unreported.execution_count,
         .epoch = branch->epoch,
-        .not_restored = notes_say(&branch->untold.not_restored),
+        .not_restored = notes_say(&branch->unreported.not_restored),
     };
 
-    if (branch->untold.state != STATE_ROLLED_BACK || branch->untold.checkpoint != task->number) {
+    if (branch->unreported.state != STATE_ROLLED_BACK || branch->unreported.checkpoint != task->number) {
         refuse_restored(tasks);
         return;
     }
     task_answer(tasks, task->id, MsgRolledBackOrder, &reply);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     task_done(tasks);
 }
 
@@ -199,22 +199,22 @@ static void branch_copied(Tasks *tasks)
 {
     Task *task = &tasks->task;
     Branch *branch = task->branch;
-    bool made = branch->untold.state == STATE_ROLLED_BACK;
+    bool made = branch->unreported.state == STATE_ROLLED_BACK;
     MsgBranchMade reply = {.execution_count = branch->execution_count,
                            .epoch = branch->epoch,
-                           .not_restored = notes_say(&branch->untold.not_restored)};
+                           .not_restored = notes_say(&branch->unreported.not_restored)};
     CheckpointId id;
 
     branch_leave_checkpoint(tasks, made);
     if (!made) {
-        task_refuse(tasks, ERR_CHECKPOINT_FAILED, "%s", branch->untold.reason);
+        task_refuse(tasks, ERR_CHECKPOINT_FAILED, "%s", branch->unreported.reason);
         return;
     }
     task->made = NULL;
     if (task->checkpoint)
         reply.checkpoint = checkpoint_id(id, task->checkpoint->number);
     task_answer(tasks, task->id, MsgBranchMade, &reply);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     task_done(tasks);
 }
 

@@ -31,8 +31,8 @@ static void lose(Tasks *tasks)
     branch_forget_line(branch);
     branch->epoch = task->epoch + 1;
     branch->execution_count = task->number;
-    branch->untold.state = STATE_LOST;
-    reason_set(branch->untold.reason, "%s", task->trouble);
+    branch->unreported.state = STATE_LOST;
+    reason_set(branch->unreported.reason, "%s", task->trouble);
     reason_set(note, "all variables: %s", task->trouble);
     notes_deinit(&branch->restored);
     notes_add(&branch->restored, text_of(note));
@@ -126,10 +126,10 @@ static void resume(Tasks *tasks)
     Branch *branch = task->branch;
 
     notes_deinit(&branch->restored);
-    branch->restored = branch->untold.not_restored;
-    branch->untold.not_restored = NOTES_NULL;
+    branch->restored = branch->unreported.not_restored;
+    branch->unreported.not_restored = NOTES_NULL;
     branch->is_restored = true;
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     branch->epoch = task->epoch;
     branch->execution_count = MAX(branch->execution_count, task->number);
     if (policy_mode(branch) == CHECKPOINT_OFF && task->checkpoint)
@@ -147,9 +147,9 @@ static void load_variables(Tasks *tasks)
 static void gone_back(Tasks *tasks)
 {
     Task *task = &tasks->task;
-    const Fate *fate = &task->branch->untold;
+    const StateChange *change = &task->branch->unreported;
 
-    if (fate->state == STATE_ROLLED_BACK && fate->checkpoint == task->thawed) {
+    if (change->state == STATE_ROLLED_BACK && change->checkpoint == task->thawed) {
         resume(tasks);
         return;
     }

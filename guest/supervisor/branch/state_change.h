@@ -21,7 +21,7 @@ typedef struct EncodedNotes {
 
 #define NOTES_NULL ((EncodedNotes){0})
 
-typedef struct Fate {
+typedef struct StateChange {
     State state;
     uint64_t checkpoint;      /* STATE_ROLLED_BACK: the number of the checkpoint that it went back to */
     uint64_t execution_count; /* the last call whose effects are in RAM */
@@ -30,20 +30,20 @@ typedef struct Fate {
     EncodedNotes not_restored;
     Value
         memory; /* STATE_ROLLED_BACK: what holds most of it; absent: it was not asked for, or nobody waits */
-} Fate;
+} StateChange;
 
-#define FATE_KEPT ((Fate){0})
+#define STATE_UNCHANGED ((StateChange){0})
 
-void fate_deinit(Fate *fate);
+void state_change_deinit(StateChange *change);
 
-/* `to` gets what was in `from`, which is FATE_KEPT afterwards. */
-void fate_move(Fate *to, Fate *from);
+/* `to` gets what was in `from`, which is STATE_UNCHANGED afterwards. */
+void state_change_move(StateChange *to, StateChange *from);
 
 /* The reason where there is no other. */
-extern const char fate_no_checkpoint[];
+extern const char state_change_no_checkpoint[];
 
 /* Appends "; its variables are …" to a sentence. */
-void fate_describe(const Fate *fate, char *sentence, size_t size);
+void state_change_describe(const StateChange *change, char *sentence, size_t size);
 
 /* Makes valid text of what a broken interpreter wrote, which may be cut or no text at all. */
 void words_make_text(char *words);

@@ -1,4 +1,4 @@
-#include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/branch/state_change.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,19 +7,19 @@
 
 #include "guest/supervisor/command_line.h"
 
-const char fate_no_checkpoint[] = "no checkpoint had been taken yet";
+const char state_change_no_checkpoint[] = "no checkpoint had been taken yet";
 
-void fate_deinit(Fate *fate)
+void state_change_deinit(StateChange *change)
 {
-    notes_deinit(&fate->not_restored);
-    *fate = FATE_KEPT;
+    notes_deinit(&change->not_restored);
+    *change = STATE_UNCHANGED;
 }
 
-void fate_move(Fate *to, Fate *from)
+void state_change_move(StateChange *to, StateChange *from)
 {
     notes_deinit(&to->not_restored);
     *to = *from;
-    *from = FATE_KEPT;
+    *from = STATE_UNCHANGED;
 }
 
 void words_make_text(char *words)
@@ -62,40 +62,40 @@ static void append(Sentence *sentence, const char *format, ...)
     sentence->used = MIN(sentence->used + (size_t)MAX(n, 0), sentence->size - 1);
 }
 
-static void append_rolled_back(Sentence *sentence, const Fate *fate)
+static void append_rolled_back(Sentence *sentence, const StateChange *change)
 {
-    if (fate->execution_count > 0)
-        append(sentence, "; its variables are as they were after call %" PRIu64, fate->execution_count);
+    if (change->execution_count > 0)
+        append(sentence, "; its variables are as they were after call %" PRIu64, change->execution_count);
     else
         append(sentence, "; its variables are as they were before the first call");
-    if (fate->calls == 0) {
-        if (fate->execution_count > 0)
+    if (change->calls == 0) {
+        if (change->execution_count > 0)
             append(sentence, " (the call before this one)");
         return;
     }
-    if (fate->reason[0])
-        append(sentence, ": later changes are lost, because %s", fate->reason);
-    else if (fate->calls == 1)
+    if (change->reason[0])
+        append(sentence, ": later changes are lost, because %s", change->reason);
+    else if (change->calls == 1)
         append(sentence, ": the next call followed too soon for a checkpoint");
     else
         append(sentence, ": the %" PRIu64 " calls after it followed each other too closely for a checkpoint",
-               fate->calls);
+               change->calls);
 }
 
-void fate_describe(const Fate *fate, char *sentence_text, size_t size)
+void state_change_describe(const StateChange *change, char *sentence_text, size_t size)
 {
     Sentence sentence = {sentence_text, size, strlen(sentence_text)};
 
-    switch (fate->state) {
+    switch (change->state) {
     case STATE_KEPT:
         append(&sentence, "; its variables are kept");
         return;
     case STATE_ROLLED_BACK:
-        append_rolled_back(&sentence, fate);
+        append_rolled_back(&sentence, change);
         return;
     case STATE_LOST:
         append(&sentence, "; its variables are lost, files in " SESSION_PATH " are kept (%s)",
-               fate->reason[0] ? fate->reason : fate_no_checkpoint);
+               change->reason[0] ? change->reason : state_change_no_checkpoint);
         return;
     }
 }
