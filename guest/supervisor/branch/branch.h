@@ -80,11 +80,11 @@ typedef struct ContextPlace {
 } ContextPlace;
 
 /* What the next turn of the loop does to the interpreter. */
-typedef enum Doom {
-    DOOM_NONE,
-    DOOM_FAULT, /* ends it for a fault of its own */
-    DOOM_UNDO,  /* ends it to undo the call that has just ended */
-} Doom;
+typedef enum PendingKill {
+    KILL_NONE,
+    KILL_FAULT, /* ends it for a fault of its own */
+    KILL_UNDO,  /* ends it to undo the call that has just ended */
+} PendingKill;
 
 struct Branch {
     List link; /* Branches.all */
@@ -105,8 +105,8 @@ struct Branch {
     Policy policy;
 
     Recovery recovery;
-    Doom doom;
-    Reason fault;            /* what the interpreter did, with DOOM_FAULT */
+    PendingKill pending_kill;
+    Reason fault;            /* what the interpreter did, with KILL_FAULT */
     bool newborn;            /* the branch has no state yet: its first copy is to be made */
     bool outdated;           /* the interpreter has yet to be told of the session's environment */
     bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
@@ -191,8 +191,8 @@ bool branches_are_busy(const Branches *set);
 
 /* Reaps the children that have ended, and takes what follows from that. */
 void branches_reap(Branches *set);
-/* Deals with what was noticed where it could not be dealt with: ended processes, doomed interpreters, failed
- * steps of a recovery. */
+/* Deals with what was noticed where it could not be dealt with: ended processes, interpreters that are to be
+ * killed, failed steps of a recovery. */
 void branches_sweep(Branches *set);
 /* Ends every process below. */
 void branches_end_all(Branches *set);
@@ -272,7 +272,7 @@ void branch_lose(Branch *branch, const char *fault);
 
 /* The interpreter is ended before the loop waits again: for a fault of its own, or to undo the call that has
  * just ended. */
-void branch_doom(Branch *branch, const char *fault);
+void branch_kill(Branch *branch, const char *fault);
 void branch_undo(Branch *branch);
 
 /* The live state is that of the birth checkpoint, if there is one. That checkpoint protects it as others do,

@@ -509,7 +509,7 @@ static void prepare(Branch *branch, Checkpoint *wanted)
                                   .wanted = wanted,
                                   .next = wanted ? wanted : base,
                                   .end = clock_now() + RECOVERY_LIMIT};
-    branch->doom = DOOM_NONE;
+    branch->pending_kill = KILL_NONE;
 }
 
 /* Writes why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
@@ -588,27 +588,27 @@ void branch_forget_past(Branch *branch)
     branch->recovery.fresh = branch_is_recovering(branch);
 }
 
-void branch_doom(Branch *branch, const char *fault)
+void branch_kill(Branch *branch, const char *fault)
 {
-    branch->doom = DOOM_FAULT;
+    branch->pending_kill = KILL_FAULT;
     reason_set(branch->fault, "%s", fault);
     branches_changed(branch->set);
 }
 
 void branch_undo(Branch *branch)
 {
-    branch->doom = DOOM_UNDO;
+    branch->pending_kill = KILL_UNDO;
     branches_changed(branch->set);
 }
 
-/* Deals with an interpreter that has ended or is doomed, and with a recovery whose step has failed. */
+/* Deals with an interpreter that has ended or is to be killed, and with a recovery whose step has failed. */
 static void branch_sweep(Branch *branch)
 {
     if (interpreter_is_alive(&branch->interpreter) && branch->interpreter.reaped)
         branch_lose(branch, NULL);
-    else if (branch->doom == DOOM_FAULT)
+    else if (branch->pending_kill == KILL_FAULT)
         branch_lose(branch, branch->fault);
-    else if (branch->doom == DOOM_UNDO)
+    else if (branch->pending_kill == KILL_UNDO)
         branch_go_back(branch, NULL);
     if (branch->recovery.step == RECOVERY_TRIES)
         advance(branch);

@@ -464,7 +464,7 @@ static void begin(Cell *cell)
     branch_occupy(branch, cell->execution_count, cell->started);
     r = interpreter_send(&branch->interpreter, &cell->request);
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
 }
 
 void executor_advance(Executor *executor)
@@ -704,7 +704,7 @@ int executor_answer(Executor *executor, const Message *message, Problem *problem
         return r;
     update_deadline(cell);
     if (answer(&cell->branch->interpreter, cell->execution_count, &said, problem) < 0)
-        branch_doom(cell->branch, problem->text);
+        branch_kill(cell->branch, problem->text);
     return 0;
 }
 

@@ -132,7 +132,7 @@ static void tell_news(Branch *branch)
     r = send_prepare(branch, environment, NULL, NULL);
     branch->outdated = branch->unplaced = branch->unproxied = false;
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
 }
 
 /* The first thing that could not be done stands for all. */
@@ -249,7 +249,7 @@ static void set_up(Warmup *warmup, Branch *branch)
     if (r == 0)
         r = send_prepare(branch, NULL, NULL, warmup->setup);
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
 }
 
 /* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
@@ -280,7 +280,7 @@ static void import(Warmup *warmup, Branch *branch)
     if (r == 0 && !again)
         r = limit_imports(warmup);
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
     else if (again)
         set_up(warmup, branch);
 }
