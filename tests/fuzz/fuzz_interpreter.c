@@ -28,7 +28,7 @@ static void take_executed(Cell *cell, const Message *message)
     MsgCellExecuted executed;
 
     if (executed_decode(&executed, &cell->displays, &message->body, &problem) == 0) {
-        outcome_finished(&cell->outcome, &executed, LADDER_CAUSE_NONE, 1);
+        outcome_finished(&cell->outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
         check_record(cell, &change);
         if (outcome_own(&cell->outcome, &cell->words) < 0)
             abort();

@@ -15,7 +15,7 @@ static const MsgCellExecuted quiet = {.result = {"1", 1}, .has_changed = true, .
 static const MsgCellExecuted raised = {.has_error = true,
                                        .error = {{"KeyboardInterrupt", 17}, {"", 0}, {"trace", 5}}};
 
-static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, const char *status,
+static void assert_finished(const MsgCellExecuted *executed, InterruptionCause cause, const char *status,
                             const char *error)
 {
     Outcome outcome;
@@ -36,12 +36,12 @@ static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, 
 
 static void test_finished(void **state)
 {
-    assert_finished(&quiet, LADDER_CAUSE_NONE, "ok", NULL);
-    assert_finished(&raised, LADDER_CAUSE_NONE, "error", "KeyboardInterrupt");
-    assert_finished(&raised, LADDER_CAUSE_DEADLINE, "timeout", "KeyboardInterrupt");
-    assert_finished(&raised, LADDER_CAUSE_INTERRUPT, "interrupted", "KeyboardInterrupt");
-    assert_finished(&quiet, LADDER_CAUSE_DEADLINE, "timeout", "Timeout");
-    assert_finished(&quiet, LADDER_CAUSE_INTERRUPT, "interrupted", "Interrupted");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_NONE, "ok", NULL);
+    assert_finished(&raised, INTERRUPTION_CAUSE_NONE, "error", "KeyboardInterrupt");
+    assert_finished(&raised, INTERRUPTION_CAUSE_DEADLINE, "timeout", "KeyboardInterrupt");
+    assert_finished(&raised, INTERRUPTION_CAUSE_INTERRUPT, "interrupted", "KeyboardInterrupt");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_DEADLINE, "timeout", "Timeout");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_INTERRUPT, "interrupted", "Interrupted");
 }
 
 static bool needs_start(const char *from, const char *to)
@@ -81,7 +81,7 @@ static void test_words_outlive_their_message(void **state)
     Buf words _cleanup_(buf_deinit) = BUF_NULL;
     Outcome outcome;
 
-    outcome_finished(&outcome, &executed, LADDER_CAUSE_NONE, 1);
+    outcome_finished(&outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
     assert_int_equal(outcome_own(&outcome, &words), 0);
     memset(result, 'x', sizeof(result));
     memset(name, 'x', sizeof(name));
@@ -99,7 +99,7 @@ static void test_own_words_with_a_message_of_ours(void **state)
     Buf words _cleanup_(buf_deinit) = BUF_NULL;
     Outcome outcome;
 
-    outcome_finished(&outcome, &quiet, LADDER_CAUSE_DEADLINE, 2.5);
+    outcome_finished(&outcome, &quiet, INTERRUPTION_CAUSE_DEADLINE, 2.5);
     assert_int_equal(outcome_own(&outcome, &words), 0);
     outcome_settle(&outcome, &(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 4});
     assert_ptr_equal(outcome.error.message.data, outcome.message);
@@ -130,12 +130,12 @@ static void test_lost(void **state)
 
     memset(long_fault, '\xc3', sizeof(long_fault) - 1);
     long_fault[sizeof(long_fault) - 1] = '\0';
-    assert_lost((Loss){.killed = LADDER_CAUSE_DEADLINE, .timeout = 2.5, .status = SIGKILL}, "timeout",
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_DEADLINE, .timeout = 2.5, .status = SIGKILL}, "timeout",
                 "TimeoutKilled", "2.5 s");
-    assert_lost((Loss){.killed = LADDER_CAUSE_INTERRUPT, .status = SIGKILL}, "interrupted", "InterruptKilled",
-                "interrupted");
-    assert_lost((Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true}, "interrupted", "InterruptKilled",
-                "reset");
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .status = SIGKILL}, "interrupted",
+                "InterruptKilled", "interrupted");
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .reset = true}, "interrupted",
+                "InterruptKilled", "reset");
     assert_lost((Loss){.status = 3 << 8}, "exited", "Exited", "exit code 3");
     assert_lost((Loss){.status = SIGSEGV | 0x80}, "crashed", "Crashed", "SIGSEGV");
     assert_lost((Loss){.status = SIGKILL, .fault = "it was rude"}, "crashed", "Crashed", "it was rude");

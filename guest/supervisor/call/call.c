@@ -13,71 +13,72 @@
 
 static void on_due(LoopTimer *timer);
 
-static void climb(Ladder *ladder)
+static void take_next_step(Interruption *interruption)
 {
     /* Until the next step, from when this one is taken: where the supervisor itself was held up, the call has
      * its time all the same. */
     static const double pause[] = {
-        [LADDER_STEP_ASK] = LADDER_SECOND_SIGINT,
-        [LADDER_STEP_ASK_MORE] = LADDER_KILL - LADDER_SECOND_SIGINT,
+        [INTERRUPTION_STEP_ASK] = LADDER_SECOND_SIGINT,
+        [INTERRUPTION_STEP_ASK_MORE] = LADDER_KILL - LADDER_SECOND_SIGINT,
     };
 
-    ladder->step++;
-    /* Setting a timer of this ladder again needs no memory: it was set before. */
-    if (ladder->step < LADDER_STEP_KILL)
-        loop_timer_set(ladder->loop, &ladder->timer, clock_now() + clock_from_seconds(pause[ladder->step]),
-                       on_due);
-    ladder->on_step(ladder, ladder->step);
+    interruption->step++;
+    /* Setting a timer of this interruption again needs no memory: it was set before. */
+    if (interruption->step < INTERRUPTION_STEP_KILL)
+        loop_timer_set(interruption->loop, &interruption->timer,
+                       clock_now() + clock_from_seconds(pause[interruption->step]), on_due);
+    interruption->on_step(interruption, interruption->step);
 }
 
 static void on_due(LoopTimer *timer)
 {
-    Ladder *ladder = container_of(timer, Ladder, timer);
+    Interruption *interruption = container_of(timer, Interruption, timer);
 
-    if (ladder->cause == LADDER_CAUSE_NONE)
-        ladder->cause = LADDER_CAUSE_DEADLINE;
-    climb(ladder);
+    if (interruption->cause == INTERRUPTION_CAUSE_NONE)
+        interruption->cause = INTERRUPTION_CAUSE_DEADLINE;
+    take_next_step(interruption);
 }
 
-int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(Ladder *, LadderStep))
+int interruption_begin(Interruption *interruption, Loop *loop, uint64_t deadline,
+                       void (*on_step)(Interruption *, InterruptionStep))
 {
-    *ladder = (Ladder){.loop = loop, .on_step = on_step};
-    return loop_timer_set(loop, &ladder->timer, deadline, on_due);
+    *interruption = (Interruption){.loop = loop, .on_step = on_step};
+    return loop_timer_set(loop, &interruption->timer, deadline, on_due);
 }
 
-void ladder_interrupt(Ladder *ladder)
+void interruption_now(Interruption *interruption)
 {
-    if (ladder->step != LADDER_STEP_WAIT)
+    if (interruption->step != INTERRUPTION_STEP_WAIT)
         return;
-    ladder->cause = LADDER_CAUSE_INTERRUPT;
-    climb(ladder);
+    interruption->cause = INTERRUPTION_CAUSE_INTERRUPT;
+    take_next_step(interruption);
 }
 
-void ladder_pause(Ladder *ladder)
+void interruption_pause(Interruption *interruption)
 {
     uint64_t now;
 
-    if (ladder->step != LADDER_STEP_WAIT || ladder->paused)
+    if (interruption->step != INTERRUPTION_STEP_WAIT || interruption->paused)
         return;
     now = clock_now();
-    ladder->left = ladder->timer.due > now ? ladder->timer.due - now : 0;
-    ladder->paused = true;
+    interruption->left = interruption->timer.due > now ? interruption->timer.due - now : 0;
+    interruption->paused = true;
     /* The timer is not cancelled, so that it keeps its memory. */
-    loop_timer_set(ladder->loop, &ladder->timer, UINT64_MAX, on_due);
+    loop_timer_set(interruption->loop, &interruption->timer, UINT64_MAX, on_due);
 }
 
-void ladder_resume(Ladder *ladder)
+void interruption_resume(Interruption *interruption)
 {
-    if (ladder->step != LADDER_STEP_WAIT || !ladder->paused)
+    if (interruption->step != INTERRUPTION_STEP_WAIT || !interruption->paused)
         return;
-    ladder->paused = false;
-    loop_timer_set(ladder->loop, &ladder->timer, clock_now() + ladder->left, on_due);
+    interruption->paused = false;
+    loop_timer_set(interruption->loop, &interruption->timer, clock_now() + interruption->left, on_due);
 }
 
-void ladder_end(Ladder *ladder)
+void interruption_end(Interruption *interruption)
 {
-    if (ladder->loop)
-        loop_timer_cancel(&ladder->timer);
+    if (interruption->loop)
+        loop_timer_cancel(&interruption->timer);
 }
 
 static int encode_request(Cell *cell, const MsgExecute *asked)
@@ -134,7 +135,7 @@ Cell *cell_free(Cell *cell)
 {
     if (!cell)
         return NULL;
-    ladder_end(&cell->ladder);
+    interruption_end(&cell->interruption);
     outputs_deinit(cell->output);
     outputs_deinit(cell->between);
     displays_deinit(&cell->displays);
@@ -180,7 +181,7 @@ static void cell_credit(Cell *cell, uint64_t count)
 /* Returns whether the pipes are read now. Where nobody takes the output the writer waits. */
 static bool cell_takes_output(const Cell *cell)
 {
-    return attention_takes(&cell->attention) || cell->ladder.step != LADDER_STEP_WAIT;
+    return attention_takes(&cell->attention) || cell->interruption.step != INTERRUPTION_STEP_WAIT;
 }
 
 /* ---- its end ---- */
@@ -229,7 +230,7 @@ static void call_ended(Cell *cell)
 {
     uint64_t now = clock_now(), busy = cell->step == CELL_RUNS ? now - cell->started : 0;
 
-    ladder_end(&cell->ladder);
+    interruption_end(&cell->interruption);
     questions_deinit(&cell->questions);
     if (cell->step == CELL_RUNS)
         cell->duration = (double)busy / NSEC_PER_SEC;
@@ -347,12 +348,12 @@ void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
     if (!cell || cell->step == CELL_ENDED)
         return;
 
-    bool killed = cell->ladder.step == LADDER_STEP_KILL, waited = cell->step == CELL_WAITS;
+    bool killed = cell->interruption.step == INTERRUPTION_STEP_KILL, waited = cell->step == CELL_WAITS;
 
     if (waited && !killed)
         return; /* the call begins when there is an interpreter again */
     end_lost(cell, &(Loss){
-                       .killed = killed ? cell->ladder.cause : LADDER_CAUSE_NONE,
+                       .killed = killed ? cell->interruption.cause : INTERRUPTION_CAUSE_NONE,
                        .fault = fault,
                        .status = branch->interpreter.status,
                        .timeout = cell->timeout,
@@ -392,7 +393,7 @@ void executor_end_reset(Executor *executor, Branch *branch)
     if (!cell)
         return;
     if (cell->step != CELL_ENDED)
-        end_lost(cell, &(Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true});
+        end_lost(cell, &(Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .reset = true});
     reason_set(change.reason, "the session was reset");
     call_finish(executor, &change);
 }
@@ -401,21 +402,21 @@ void executor_end_reset(Executor *executor, Branch *branch)
 
 /* A call that has not begun cannot be interrupted. An interpreter that does not answer at all is killed as
  * under one that runs; without an interpreter, recovery and start have limits of their own. */
-static void on_step_while_waiting(const Cell *cell, LadderStep step)
+static void on_step_while_waiting(const Cell *cell, InterruptionStep step)
 {
-    if (step == LADDER_STEP_KILL && branch_is_ready(cell->branch))
+    if (step == INTERRUPTION_STEP_KILL && branch_is_ready(cell->branch))
         branch_lose(cell->branch, NULL);
 }
 
-static void on_ladder_step(Ladder *ladder, LadderStep step)
+static void on_interruption_step(Interruption *interruption, InterruptionStep step)
 {
-    Cell *cell = container_of(ladder, Cell, ladder);
+    Cell *cell = container_of(interruption, Cell, interruption);
 
     if (cell->step == CELL_WAITS) {
         on_step_while_waiting(cell, step);
         return;
     }
-    if (step == LADDER_STEP_KILL) {
+    if (step == INTERRUPTION_STEP_KILL) {
         branch_lose(cell->branch, NULL);
         return;
     }
@@ -444,10 +445,10 @@ static int take_shelter(Cell *cell, Reason why)
 /* The time limit counts from when the interpreter is there. */
 static int start_clock(Cell *cell)
 {
-    if (cell->ladder.loop)
+    if (cell->interruption.loop)
         return 0;
-    return ladder_begin(&cell->ladder, cell->branch->set->loop,
-                        clock_now() + clock_from_seconds(cell->timeout), on_ladder_step);
+    return interruption_begin(&cell->interruption, cell->branch->set->loop,
+                              clock_now() + clock_from_seconds(cell->timeout), on_interruption_step);
 }
 
 /* Begins a call for which everything is there. */
@@ -482,7 +483,7 @@ void executor_advance(Executor *executor)
         return;
     }
     r = cell->undo ? take_shelter(cell, why) : 1;
-    if (r != 0 && cell->ladder.step != LADDER_STEP_WAIT) {
+    if (r != 0 && cell->interruption.step != INTERRUPTION_STEP_WAIT) {
         outcome_too_late(&cell->outcome, cell->timeout);
         call_finish_kept(executor);
     } else if (r > 0) {
@@ -532,7 +533,7 @@ void executor_interrupt(Executor *executor)
     if (!cell || cell->step == CELL_ENDED)
         return;
     if (cell->step == CELL_RUNS) {
-        ladder_interrupt(&cell->ladder);
+        interruption_now(&cell->interruption);
         return;
     }
     outcome_never_begun(&cell->outcome);
@@ -654,9 +655,9 @@ static void update_deadline(Cell *cell)
     if (cell->questions.mode != ASK_PAUSE)
         return;
     if (cell->questions.count > 0)
-        ladder_pause(&cell->ladder);
+        interruption_pause(&cell->interruption);
     else
-        ladder_resume(&cell->ladder);
+        interruption_resume(&cell->interruption);
 }
 
 /* Output that was written before a question is sent before it. As long as that cannot be sent, the question
@@ -732,7 +733,7 @@ static int on_executed(Executor *executor, Cell *cell, const Message *message, P
         return r;
     streams_drain(&cell->branch->interpreter.streams);
     branch_executed(cell->branch, executed.cpu, executed.spawned);
-    outcome_finished(&cell->outcome, &executed, cell->ladder.cause, cell->timeout);
+    outcome_finished(&cell->outcome, &executed, cell->interruption.cause, cell->timeout);
     if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
         end_undone(cell);
     else

@@ -10,39 +10,40 @@
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
 
-/* The ladder of one call: from its deadline, or from an interrupt, up to the point where it is killed. */
+/* Interruption of one call: from its deadline, or from an interrupt, up to the point where it is killed. */
 
-typedef enum LadderStep {
-    LADDER_STEP_WAIT,     /* for the deadline */
-    LADDER_STEP_ASK,      /* SIGINT */
-    LADDER_STEP_ASK_MORE, /* SIGINT again, LADDER_SECOND_SIGINT after the first */
-    LADDER_STEP_KILL,     /* LADDER_KILL after the first */
-} LadderStep;
+typedef enum InterruptionStep {
+    INTERRUPTION_STEP_WAIT,     /* for the deadline */
+    INTERRUPTION_STEP_ASK,      /* SIGINT */
+    INTERRUPTION_STEP_ASK_MORE, /* SIGINT again, LADDER_SECOND_SIGINT after the first */
+    INTERRUPTION_STEP_KILL,     /* LADDER_KILL after the first */
+} InterruptionStep;
 
-typedef struct Ladder Ladder;
+typedef struct Interruption Interruption;
 
-struct Ladder {
+struct Interruption {
     Loop *loop;
     LoopTimer timer;
-    LadderStep step; /* the last one taken */
-    LadderCause cause;
+    InterruptionStep step; /* the last one taken */
+    InterruptionCause cause;
     bool paused;
     uint64_t left; /* nanoseconds until the deadline, while paused */
-    void (*on_step)(Ladder *ladder, LadderStep step);
+    void (*on_step)(Interruption *interruption, InterruptionStep step);
 };
 
 /* Waits for the deadline. 0 or -ENOMEM. */
-int ladder_begin(Ladder *ladder, Loop *loop, uint64_t deadline, void (*on_step)(Ladder *, LadderStep));
+int interruption_begin(Interruption *interruption, Loop *loop, uint64_t deadline,
+                       void (*on_step)(Interruption *, InterruptionStep));
 
 /* Takes the first step now, unless it has been taken before. */
-void ladder_interrupt(Ladder *ladder);
+void interruption_now(Interruption *interruption);
 
 /* Between these two the deadline comes no nearer. An interrupt is not held up, nor the steps after the first.
  */
-void ladder_pause(Ladder *ladder);
-void ladder_resume(Ladder *ladder);
+void interruption_pause(Interruption *interruption);
+void interruption_resume(Interruption *interruption);
 
-void ladder_end(Ladder *ladder);
+void interruption_end(Interruption *interruption);
 
 /* A call, from its `execute` to its record. */
 
@@ -70,7 +71,7 @@ typedef struct Cell {
     Buf request;      /* message to the interpreter */
     uint64_t started; /* clock_now() when it began; 0: it has not */
     double duration;  /* seconds, once it has ended */
-    Ladder ladder;
+    Interruption interruption;
     Output output[STREAMS];
     Output between[STREAMS]; /* output between the call before and its beginning */
     Displays displays;

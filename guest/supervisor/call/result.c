@@ -19,14 +19,14 @@ static void set_error(Outcome *outcome, const char *name)
     outcome->error = (MsgPythonError){text_of(name), text_of(outcome->message), text_of("")};
 }
 
-void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout)
+void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, InterruptionCause cause, double timeout)
 {
     bool raised = executed->error.name.data;
 
-    outcome_begin(ret, cause == LADDER_CAUSE_DEADLINE    ? "timeout"
-                       : cause == LADDER_CAUSE_INTERRUPT ? "interrupted"
-                       : raised                          ? "error"
-                                                         : "ok");
+    outcome_begin(ret, cause == INTERRUPTION_CAUSE_DEADLINE    ? "timeout"
+                       : cause == INTERRUPTION_CAUSE_INTERRUPT ? "interrupted"
+                       : raised                                ? "error"
+                                                               : "ok");
     ret->result = executed->result;
     ret->error = executed->error;
     ret->has_changed = executed->has_changed;
@@ -34,10 +34,10 @@ void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause
     ret->memory = executed->memory;
     ret->cpu = executed->cpu;
     ret->peak_memory = executed->peak_memory;
-    if (raised || cause == LADDER_CAUSE_NONE)
+    if (raised || cause == INTERRUPTION_CAUSE_NONE)
         return;
     ret->speaks_of_state = true;
-    if (cause == LADDER_CAUSE_DEADLINE) {
+    if (cause == INTERRUPTION_CAUSE_DEADLINE) {
         snprintf(ret->message, sizeof(ret->message),
                  "the call was interrupted after %g s, caught that, and ended by itself", timeout);
         set_error(ret, "Timeout");
@@ -77,7 +77,7 @@ int outcome_own(Outcome *outcome, Buf *into)
 
 static const char *describe_kill(Outcome *outcome, const Loss *loss)
 {
-    if (loss->killed == LADDER_CAUSE_DEADLINE) {
+    if (loss->killed == INTERRUPTION_CAUSE_DEADLINE) {
         outcome->status = "timeout";
         snprintf(outcome->message, sizeof(outcome->message),
                  loss->waited ? "the call could not begin within %g s, as its interpreter did not make a "
@@ -127,7 +127,7 @@ void outcome_lost(Outcome *ret, const Loss *loss)
     outcome_begin(ret, NULL);
 
     const char *name =
-        loss->killed != LADDER_CAUSE_NONE ? describe_kill(ret, loss) : describe_death(ret, loss);
+        loss->killed != INTERRUPTION_CAUSE_NONE ? describe_kill(ret, loss) : describe_death(ret, loss);
 
     ret->speaks_of_state = true;
     set_error(ret, name);

@@ -11,11 +11,11 @@
 #include "proto/schema.h"
 
 /* Why a call was asked to end. */
-typedef enum LadderCause {
-    LADDER_CAUSE_NONE,
-    LADDER_CAUSE_DEADLINE,
-    LADDER_CAUSE_INTERRUPT,
-} LadderCause;
+typedef enum InterruptionCause {
+    INTERRUPTION_CAUSE_NONE,
+    INTERRUPTION_CAUSE_DEADLINE,
+    INTERRUPTION_CAUSE_INTERRUPT,
+} InterruptionCause;
 
 /* The displays of one cell, checked and kept encoded until the record is written. */
 
@@ -65,7 +65,7 @@ typedef struct Outcome {
 } Outcome;
 
 /* The cell came to its end by itself, in time or after a SIGINT. *ret points to what `executed` points to. */
-void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, LadderCause cause, double timeout);
+void outcome_finished(Outcome *ret, const MsgCellExecuted *executed, InterruptionCause cause, double timeout);
 
 /* Copies the texts to `into`, which is empty before, so that they outlive their message. Changed names and
  * those that hold memory are forgotten. 0 or -ENOMEM. */
@@ -73,12 +73,12 @@ int outcome_own(Outcome *outcome, Buf *into);
 
 /* Loss of the interpreter. */
 typedef struct Loss {
-    LadderCause killed; /* why the call was killed; LADDER_CAUSE_NONE: it was not */
-    bool reset;         /* with LADDER_CAUSE_INTERRUPT: by a reset */
-    const char *fault;  /* breach of the protocol; NULL: there was none */
-    int status;         /* as from waitpid, where neither holds */
-    double timeout;     /* of the call, seconds */
-    bool waited;        /* the call had not begun */
+    InterruptionCause killed; /* why the call was killed; INTERRUPTION_CAUSE_NONE: it was not */
+    bool reset;               /* with INTERRUPTION_CAUSE_INTERRUPT: by a reset */
+    const char *fault;        /* breach of the protocol; NULL: there was none */
+    int status;               /* as from waitpid, where neither holds */
+    double timeout;           /* of the call, seconds */
+    bool waited;              /* the call had not begun */
 } Loss;
 
 void outcome_lost(Outcome *ret, const Loss *loss);
