@@ -628,13 +628,13 @@ void branch_start_failed(Branch *branch, const char *why)
 
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
-    bool birth = checkpoint->kind == CHECKPOINT_BIRTH;
-    const MsgRestore restore = {.branched = birth || branch->newborn, .memory = branch->recovery.killed};
+    bool pristine = checkpoint->kind == CHECKPOINT_PRISTINE;
+    const MsgRestore restore = {.branched = pristine || branch->newborn, .memory = branch->recovery.killed};
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
-    branch->outdated = birth && branch->set->environment_changed;
+    branch->outdated = pristine && branch->set->environment_changed;
     branch->unproxied = branch->set->proxied_late;
-    branch->unplaced = birth && has_place(branch);
+    branch->unplaced = pristine && has_place(branch);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
         r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores, &restore);

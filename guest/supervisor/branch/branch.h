@@ -56,7 +56,7 @@ typedef struct Recovery {
     RecoveryStep step;
     Checkpoint *next; /* NULL: nothing is left to go back to */
     bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
-    bool fresh;       /* `next` is the birth checkpoint: the branch begins anew, and no record tells of it */
+    bool fresh; /* `next` is the pristine checkpoint: the branch begins anew, and no record tells of it */
 
     uint64_t end;   /* the recovery is given up at this time */
     int ended;      /* processes that ended with the interpreter */
@@ -169,12 +169,12 @@ struct Branches {
     size_t count;
     Checkpoints checkpoints;
     CheckpointMode mode;
-    Environment environment; /* of interpreters that are started from now on */
-    bool
-        environment_changed; /* since it was first known: a copy of the birth checkpoint has yet to be told */
-    bool proxied_late;       /* since then: copies of any checkpoint have yet to be told that */
-    uint64_t memory;         /* of the sandbox, bytes; 0: unlimited */
-    pid_t bystander;         /* a process of the supervisor's own, which lives on; 0: none */
+    Environment environment;  /* of interpreters that are started from now on */
+    bool environment_changed; /* since it was first known: a copy of the pristine checkpoint has yet to be
+                                 told */
+    bool proxied_late;        /* since then: copies of any checkpoint have yet to be told that */
+    uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
+    pid_t bystander;          /* a process of the supervisor's own, which lives on; 0: none */
 };
 
 /* All branches */
@@ -219,8 +219,8 @@ bool branch_is_recovering(const Branch *branch);
 /* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
 
-/* Starts an interpreter with nothing in it: a copy of the birth checkpoint or, without one, a new process. 0
- * or a negative errno; branch->failure then says why. */
+/* Starts an interpreter with nothing in it: a copy of the pristine checkpoint or, without one, a new process.
+ * 0 or a negative errno; branch->failure then says why. */
 int branch_start(Branch *branch);
 int branch_spawn(Branch *branch); /* always a new process */
 
@@ -275,9 +275,9 @@ void branch_lose(Branch *branch, const char *fault);
 void branch_kill(Branch *branch, const char *fault);
 void branch_undo(Branch *branch);
 
-/* The live state is that of the birth checkpoint, if there is one. That checkpoint protects it as others do,
+/* The live state is the pristine one checkpoint, if there is one. That checkpoint protects it as others do,
  * except where checkpoints are off. */
-void branch_stand_on_birth(Branch *branch);
+void branch_stand_on_pristine(Branch *branch);
 
 /* The branch becomes a session. Losses and recoveries of the spare that it was are forgotten. */
 void branch_forget_past(Branch *branch);
@@ -309,7 +309,7 @@ void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
 void policy_on_gone(Branch *branch); /* the checkpoint under the live state has gone */
 void policy_forget(Branch *branch);  /* the live state is another one */
 
-/* Begins anew with a copy of the birth checkpoint. false: there is none. */
+/* Begins anew with a copy of the pristine checkpoint. false: there is none. */
 bool branch_begin_anew(Branch *branch);
 
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);

@@ -57,7 +57,7 @@ void branches_end_all(Branches *set)
 
 typedef struct Spared {
     pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
-                4]; /* checkpoints, the pending ones and that of the birth included, and the bystander */
+                4]; /* checkpoints, the pending ones and the pristine one included, and the bystander */
     pid_t families[LIMIT_BRANCHES + 2 + 2 * LIMIT_PROCESSES];
     ProcessesKeep keep;
 } Spared;
@@ -344,11 +344,11 @@ void recovery_note_processes(const Branch *branch, EncodedNotes *notes)
     notes_add(notes, (Text){text, strlen(text)});
 }
 
-void branch_stand_on_birth(Branch *branch)
+void branch_stand_on_pristine(Branch *branch)
 {
     bool off = policy_mode(branch) == CHECKPOINT_OFF;
 
-    branch->base = off ? NULL : checkpoints_birth(&branch->set->checkpoints);
+    branch->base = off ? NULL : checkpoints_pristine(&branch->set->checkpoints);
     branch->calls = 0;
     policy_forget(branch);
 }
@@ -356,7 +356,7 @@ void branch_stand_on_birth(Branch *branch)
 static void finish_fresh(Branch *branch)
 {
     branch->recovery.step = RECOVERY_NONE;
-    branch_stand_on_birth(branch);
+    branch_stand_on_pristine(branch);
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
 
@@ -489,12 +489,12 @@ static void advance(Branch *branch)
 
 bool branch_begin_anew(Branch *branch)
 {
-    Checkpoint *birth = checkpoints_birth(&branch->set->checkpoints);
+    Checkpoint *pristine = checkpoints_pristine(&branch->set->checkpoints);
 
-    if (!birth || checkpoint_is_pending(birth))
+    if (!pristine || checkpoint_is_pending(pristine))
         return false;
-    branch->recovery =
-        (Recovery){.step = RECOVERY_TRIES, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
+    branch->recovery = (Recovery){
+        .step = RECOVERY_TRIES, .fresh = true, .next = pristine, .end = clock_now() + RECOVERY_LIMIT};
     advance(branch);
     return true;
 }

@@ -95,7 +95,7 @@ int checkpoint_new(Checkpoint **ret, Checkpoints *set, CheckpointKind kind, int 
         free_checkpoint(checkpoint);
         return r;
     }
-    checkpoint->number = kind == CHECKPOINT_BIRTH ? 0 : ++set->last_number;
+    checkpoint->number = kind == CHECKPOINT_PRISTINE ? 0 : ++set->last_number;
     list_append(&set->all, &checkpoint->link);
     *ret = checkpoint;
     return 0;
@@ -122,7 +122,7 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why)
         log_warn("checkpoint lost", "id=c%" PRIu64 " pid=%d reason=%s", checkpoint->number,
                  (int)checkpoint->pid, why);
     if (!checkpoint_is_pending(checkpoint))
-        set->kept -= checkpoint->kind != CHECKPOINT_BIRTH;
+        set->kept -= checkpoint->kind != CHECKPOINT_PRISTINE;
     if (checkpoint->pid > 0)
         kill(checkpoint->pid, SIGKILL);
     leave_tree(checkpoint);
@@ -161,7 +161,7 @@ static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
     loop_timer_cancel(&checkpoint->limit);
     checkpoint->pid = sender;
     checkpoint->state = CHECKPOINT_KEPT;
-    set->kept += checkpoint->kind != CHECKPOINT_BIRTH;
+    set->kept += checkpoint->kind != CHECKPOINT_PRISTINE;
     set->on_kept(set, checkpoint);
     return 0;
 }
@@ -395,14 +395,14 @@ static bool has_ended(const Checkpoint *checkpoint, const void *unused)
     return checkpoint->state == CHECKPOINT_ENDED;
 }
 
-static bool is_birth(const Checkpoint *checkpoint, const void *unused)
+static bool is_pristine(const Checkpoint *checkpoint, const void *unused)
 {
-    return checkpoint->kind == CHECKPOINT_BIRTH;
+    return checkpoint->kind == CHECKPOINT_PRISTINE;
 }
 
 static bool is_listed(const Checkpoint *checkpoint)
 {
-    return !checkpoint_is_pending(checkpoint) && checkpoint->kind != CHECKPOINT_BIRTH;
+    return !checkpoint_is_pending(checkpoint) && checkpoint->kind != CHECKPOINT_PRISTINE;
 }
 
 static bool has_pid(const Checkpoint *checkpoint, const void *pid)
@@ -464,9 +464,9 @@ Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid)
     return pid > 0 ? first_where(set, has_pid, &pid) : NULL;
 }
 
-Checkpoint *checkpoints_birth(const Checkpoints *set)
+Checkpoint *checkpoints_pristine(const Checkpoints *set)
 {
-    return first_where(set, is_birth, NULL);
+    return first_where(set, is_pristine, NULL);
 }
 
 Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name)
@@ -554,12 +554,12 @@ void checkpoints_forget_evicted(Checkpoints *set)
  * exact while one of those lives, and never too much. */
 static uint64_t held(Checkpoints *set, uint64_t private, uint64_t share)
 {
-    const Checkpoint *birth = checkpoints_birth(set);
+    const Checkpoint *pristine = checkpoints_pristine(set);
     Footprint living = {0};
 
     set->add_living(set, &living);
-    if (birth && birth->pid > 0)
-        footprint_add_opened(&living, birth->memory);
+    if (pristine && pristine->pid > 0)
+        footprint_add_opened(&living, pristine->memory);
     share += living.share;
     return MAX(private, share > living.all ? share - living.all : 0);
 }
@@ -572,7 +572,7 @@ uint64_t checkpoints_measure(Checkpoints *set)
     list_foreach (checkpoint, &set->all, Checkpoint, link) {
         Footprint footprint = {0};
 
-        if (checkpoint->kind == CHECKPOINT_BIRTH || checkpoint->pid <= 0 ||
+        if (checkpoint->kind == CHECKPOINT_PRISTINE || checkpoint->pid <= 0 ||
             footprint_add_opened(&footprint, checkpoint->memory) < 0)
             continue;
         checkpoint->private_bytes = footprint.private;

@@ -31,13 +31,13 @@ typedef enum CheckpointState {
     CHECKPOINT_ENDED,    /* its process has ended: it is to be dropped */
 } CheckpointState;
 
-/* The kind of a checkpoint. That of an interpreter's birth, before any cell ran in it, is apart from all
+/* The kind of a checkpoint. The pristine one, of an interpreter in which no cell has run, is apart from all
  * others: never listed, found by an id, counted, measured or evicted. There is one at most, and its number is
  * 0. */
 typedef enum CheckpointKind {
     CHECKPOINT_BY_HAND,
     CHECKPOINT_AUTOMATIC,
-    CHECKPOINT_BIRTH,
+    CHECKPOINT_PRISTINE,
 } CheckpointKind;
 
 struct Checkpoint {
@@ -68,7 +68,7 @@ struct Checkpoint {
 struct Checkpoints {
     Loop *loop;
     List all;
-    size_t kept; /* checkpoints that exist, that of the birth left out */
+    size_t kept; /* checkpoints that exist, the pristine one left out */
     uint64_t last_number;
     uid_t uid;             /* user of the copies */
     uint64_t budget;       /* bytes that they may hold for themselves; 0: any */
@@ -132,7 +132,8 @@ void checkpoints_drop_ended(Checkpoints *set);
 void checkpoints_drop_automatic(Checkpoints *set, uint64_t branch, const Checkpoint *newest);
 
 Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid);
-Checkpoint *checkpoints_birth(const Checkpoints *set); /* NULL when there is none, not even a pending one */
+Checkpoint *
+checkpoints_pristine(const Checkpoints *set); /* NULL when there is none, not even a pending one */
 /* A kept one, by its id or name; NULL when there is none. */
 Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name);
 

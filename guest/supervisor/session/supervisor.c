@@ -120,8 +120,8 @@ static void on_output(Branch *branch, unsigned stream, const uint8_t *bytes, siz
 
 static void on_kept(Branches *set, const Checkpoint *checkpoint)
 {
-    if (checkpoint->kind == CHECKPOINT_BIRTH)
-        warmup_on_birth(&supervisor_of(set)->warmup);
+    if (checkpoint->kind == CHECKPOINT_PRISTINE)
+        warmup_on_pristine(&supervisor_of(set)->warmup);
 }
 
 static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why)
@@ -129,8 +129,8 @@ static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why
     Supervisor *supervisor = supervisor_of(set);
 
     tasks_on_gone(&supervisor->tasks, checkpoint, why);
-    if (checkpoint->kind == CHECKPOINT_BIRTH)
-        warmup_on_birth(&supervisor->warmup);
+    if (checkpoint->kind == CHECKPOINT_PRISTINE)
+        warmup_on_pristine(&supervisor->warmup);
 }
 
 static void on_reaped(Branches *set, pid_t pid, int status, const struct rusage *usage)

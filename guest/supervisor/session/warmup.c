@@ -193,17 +193,17 @@ static void fail(Warmup *warmup, Text name, Text message, Text traceback)
     warmup_tell(warmup);
 }
 
-static void take_birth(Warmup *warmup, Branch *branch)
+static void take_pristine(Warmup *warmup, Branch *branch)
 {
     Reason why = "there is one";
 
     loop_timer_cancel(&warmup->limit);
-    if (!checkpoints_birth(&warmup->branches->checkpoints) &&
-        branch_freeze(branch, CHECKPOINT_BIRTH, "", why) == 0) {
+    if (!checkpoints_pristine(&warmup->branches->checkpoints) &&
+        branch_freeze(branch, CHECKPOINT_PRISTINE, "", why) == 0) {
         warmup->step = WARMUP_FREEZES;
         return;
     }
-    log_info("no checkpoint of the birth", "reason=%s", why);
+    log_info("no pristine checkpoint", "reason=%s", why);
     become_ready(warmup);
 }
 
@@ -241,7 +241,7 @@ static void set_up(Warmup *warmup, Branch *branch)
     int r;
 
     if (!warmup->setup) {
-        take_birth(warmup, branch);
+        take_pristine(warmup, branch);
         return;
     }
     warmup->step = WARMUP_SETS_UP;
@@ -293,7 +293,7 @@ void warmup_on_ready(Warmup *warmup, Branch *branch)
         return;
     else if (!branch->interpreter.copied)
         import(warmup, branch);
-    else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
+    else if (warmup->step == WARMUP_WARMS) /* a copy of the pristine checkpoint has all */
         become_ready(warmup);
 }
 
@@ -321,13 +321,13 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
     else if (warmup->step == WARMUP_SETS_UP && said.has_error)
         fail(warmup, said.error.name, said.error.message, said.error.traceback);
     else if (warmup->step == WARMUP_SETS_UP)
-        take_birth(warmup, branch);
+        take_pristine(warmup, branch);
     else if (warmup->step == WARMUP_IMPORTS)
         return imported(warmup, branch, &said, problem);
     return 0;
 }
 
-void warmup_on_birth(Warmup *warmup)
+void warmup_on_pristine(Warmup *warmup)
 {
     if (warmup->step == WARMUP_FREEZES)
         warm_up(warmup, first_branch(warmup));
@@ -375,13 +375,13 @@ void warmup_proxy(Warmup *warmup)
 
 static void start_anew(Branch *branch)
 {
-    Checkpoint *birth;
+    Checkpoint *pristine;
 
     branch_end_processes(branch);
     branch_forget_line(branch);
-    birth = checkpoints_birth(&branch->set->checkpoints);
-    if (birth)
-        checkpoint_drop(birth, NULL);
+    pristine = checkpoints_pristine(&branch->set->checkpoints);
+    if (pristine)
+        checkpoint_drop(pristine, NULL);
     branch_spawn(branch);
 }
 
@@ -399,6 +399,6 @@ void warmup_become_session(Warmup *warmup, bool anew)
     branch->outdated = branch->set->environment_changed;
     tell_news(branch);
     if (!branch_is_recovering(branch))
-        branch_stand_on_birth(branch);
+        branch_stand_on_pristine(branch);
     policy_on_quiet(branch, clock_now());
 }

@@ -51,7 +51,8 @@ void tasks_on_started(Tasks *tasks, Branch *branch)
     task_answer(tasks, reset->id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
 }
 
-/* Begins the branch anew. A copy of the birth checkpoint in the making will do, as nothing has run in it. */
+/* Begins the branch anew. A copy of the pristine checkpoint in the making will do, as nothing has run in it.
+ */
 static void begin_anew(Tasks *tasks, Branch *branch)
 {
     bool begins = branch_is_recovering(branch) && branch->recovery.fresh;
@@ -506,14 +507,14 @@ void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why)
 
 /* Checkpoints */
 
-/* The birth checkpoint has no id that could be told. What is saved is what there is now: threads may have
+/* The pristine checkpoint has no id that could be told. What is saved is what there is now: threads may have
  * gone on since the last call. */
 static bool may_reuse(const Task *task)
 {
     const Branch *branch = task->branch;
 
     return !task->moves && task->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
-           branch->base->kind != CHECKPOINT_BIRTH;
+           branch->base->kind != CHECKPOINT_PRISTINE;
 }
 
 static void freeze(Tasks *tasks)
