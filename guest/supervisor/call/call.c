@@ -121,7 +121,7 @@ Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t ex
     cell->execution_count = execution_count;
     cell->code_hash = uint_or(asked->code_hash, 0);
     cell->timeout = asked->timeout;
-    attention_begin(&cell->attention, asked->stream);
+    subscription_begin(&cell->subscription, asked->stream);
     cell->undo = text_equal(asked->on_error, "rollback");
     if (asked->run_id.size > 0)
         memcpy(cell->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
@@ -151,7 +151,7 @@ Cell *cell_free(Cell *cell)
 static void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n)
 {
     output_write(&cell->output[stream - 1], bytes, n);
-    attention_output(&cell->attention, link, cell->id, stream, bytes, n);
+    subscription_output(&cell->subscription, link, cell->id, stream, bytes, n);
 }
 
 /* The cell shows something. That is kept, and sent as an event. */
@@ -159,7 +159,7 @@ static void cell_display(Cell *cell, Link *link, const MsgDisplay *display)
 {
     MsgDisplay event = *display;
 
-    if (!displays_add(&cell->displays, display) || !cell->attention.paid || !link_has_room(link))
+    if (!displays_add(&cell->displays, display) || !cell->subscription.active || !link_has_room(link))
         return;
     event.metadata = display_metadata(display);
     link_say(link, MSG_DISPLAY, cell->id, MsgDisplay, &event);
@@ -169,19 +169,19 @@ static void cell_display(Cell *cell, Link *link, const MsgDisplay *display)
  * resumes. */
 static void cell_unattended(Cell *cell)
 {
-    attention_lost(&cell->attention);
+    subscription_lost(&cell->subscription);
     questions_send_again(&cell->questions);
 }
 
 static void cell_credit(Cell *cell, uint64_t count)
 {
-    attention_credit(&cell->attention, count);
+    subscription_credit(&cell->subscription, count);
 }
 
 /* Returns whether the pipes are read now. Where nobody takes the output the writer waits. */
 static bool cell_takes_output(const Cell *cell)
 {
-    return attention_takes(&cell->attention) || cell->interruption.step != INTERRUPTION_STEP_WAIT;
+    return subscription_takes(&cell->subscription) || cell->interruption.step != INTERRUPTION_STEP_WAIT;
 }
 
 /* ---- its end ---- */
@@ -668,7 +668,7 @@ static void call_send_questions(Executor *executor)
 
     if (!cell || !questions_unsent(&cell->questions) || !executor->link->accepted || !cell_takes_output(cell))
         return;
-    if (cell->attention.paid)
+    if (cell->subscription.active)
         streams_drain(&cell->branch->interpreter.streams);
     questions_send(&cell->questions, executor->link);
 }

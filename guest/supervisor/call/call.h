@@ -65,7 +65,7 @@ typedef struct Cell {
     uint64_t code_hash;
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;
-    Attention attention;
+    OutputSubscription subscription;
     bool undo;        /* unless the call ends well, nothing of it stays in the variables */
     bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
     Buf request;      /* message to the interpreter */

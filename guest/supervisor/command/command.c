@@ -109,7 +109,8 @@ static Exec *of(Job *job)
 
 static void update_flow(Exec *exec)
 {
-    bool takes = attention_takes(&exec->attention) || exec->cause != EXEC_BY_ITSELF || exec_is_over(exec);
+    bool takes =
+        subscription_takes(&exec->subscription) || exec->cause != EXEC_BY_ITSELF || exec_is_over(exec);
 
     for (unsigned i = 0; i < JOB_STREAMS; i++)
         if (pipe_reader_pause(&exec->job.readers[i], !takes) < 0)
@@ -126,7 +127,7 @@ static void on_output(Job *job, unsigned stream, const uint8_t *bytes, size_t n)
     output_write(&exec->output[stream - 1], bytes, n);
     if (exec_in_background(exec))
         background_output(&exec->background, stream, bytes, n);
-    attention_output(&exec->attention, exec->context->link, exec->id, stream, bytes, n);
+    subscription_output(&exec->subscription, exec->context->link, exec->id, stream, bytes, n);
     if (!exec_is_over(exec))
         update_flow(exec);
 }
@@ -207,13 +208,13 @@ static void exec_interrupt(Exec *exec)
 
 static void exec_credit(Exec *exec, uint64_t count)
 {
-    attention_credit(&exec->attention, count);
+    subscription_credit(&exec->subscription, count);
     update_flow(exec);
 }
 
 static void exec_unattended(Exec *exec)
 {
-    attention_lost(&exec->attention);
+    subscription_lost(&exec->subscription);
     update_flow(exec);
     if (exec_in_background(exec))
         background_unattended(&exec->background);
@@ -313,7 +314,7 @@ static Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *ask
     exec->code_hash = asked->code_hash;
     exec->timeout = asked->timeout;
     memcpy(exec->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
-    attention_begin(&exec->attention, asked->stream);
+    subscription_begin(&exec->subscription, asked->stream);
     snprintf(stem, sizeof(stem), "exec-%s", exec->run_id);
     outputs_init(exec->output, context->limits, stem);
     job_init(&exec->job, &job_events);

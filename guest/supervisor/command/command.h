@@ -45,7 +45,7 @@ typedef struct Exec {
     double timeout;            /* seconds; NAN: it runs in the background */
     char line[LIMIT_NOTE + 1]; /* the command, for people */
     Background background;
-    Attention attention;
+    OutputSubscription subscription;
     Job job;
     Output output[OUTPUTS];
     LoopTimer limit; /* its deadline; or when it is killed, once it was asked to end */

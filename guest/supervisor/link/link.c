@@ -195,34 +195,34 @@ bool link_has_room(const Link *link)
  * each other. */
 #define CREDIT_RESERVE (3 * 2)
 
-void attention_begin(Attention *attention, bool wanted)
+void subscription_begin(OutputSubscription *subscription, bool wanted)
 {
-    *attention = (Attention){.wanted = wanted, .paid = wanted, .credit = LIMIT_CREDIT};
+    *subscription = (OutputSubscription){.wanted = wanted, .active = wanted, .credit = LIMIT_CREDIT};
 }
 
-void attention_output(Attention *attention, Link *link, uint64_t id, unsigned stream, const uint8_t *bytes,
-                      size_t n)
+void subscription_output(OutputSubscription *subscription, Link *link, uint64_t id, unsigned stream,
+                         const uint8_t *bytes, size_t n)
 {
     const MsgOutput output = {.stream = stream, .data = {(const char *)bytes, n}};
 
-    if (attention->paid && attention->credit > 0 && link_has_room(link) &&
+    if (subscription->active && subscription->credit > 0 && link_has_room(link) &&
         link_say(link, MSG_OUTPUT, id, MsgOutput, &output) == 0)
-        attention->credit--;
+        subscription->credit--;
 }
 
-void attention_lost(Attention *attention)
+void subscription_lost(OutputSubscription *subscription)
 {
-    attention->paid = false;
-    attention->credit = 0;
+    subscription->active = false;
+    subscription->credit = 0;
 }
 
-void attention_credit(Attention *attention, uint64_t count)
+void subscription_credit(OutputSubscription *subscription, uint64_t count)
 {
-    attention->paid = attention->wanted;
-    attention->credit = (unsigned)MIN(count, LIMIT_CREDIT - attention->credit) + attention->credit;
+    subscription->active = subscription->wanted;
+    subscription->credit = (unsigned)MIN(count, LIMIT_CREDIT - subscription->credit) + subscription->credit;
 }
 
-bool attention_takes(const Attention *attention)
+bool subscription_takes(const OutputSubscription *subscription)
 {
-    return !attention->paid || attention->credit > CREDIT_RESERVE;
+    return !subscription->active || subscription->credit > CREDIT_RESERVE;
 }
