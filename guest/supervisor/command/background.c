@@ -6,70 +6,70 @@
 
 #include "proto/base/clock.h"
 
-void tail_deinit(Tail *tail)
+void history_deinit(OutputHistory *history)
 {
-    buf_deinit(&tail->bytes);
-    buf_deinit(&tail->pieces);
+    buf_deinit(&history->bytes);
+    buf_deinit(&history->pieces);
 }
 
-static size_t piece_count(const Tail *tail)
+static size_t piece_count(const OutputHistory *history)
 {
-    return tail->pieces.size / sizeof(TailPiece);
+    return history->pieces.size / sizeof(HistoryPiece);
 }
 
-static TailPiece *piece(const Tail *tail, size_t i)
+static HistoryPiece *piece(const OutputHistory *history, size_t i)
 {
-    return (TailPiece *)buf_head(&tail->pieces) + i;
+    return (HistoryPiece *)buf_head(&history->pieces) + i;
 }
 
-static void forget_oldest(Tail *tail, size_t n)
+static void forget_oldest(OutputHistory *history, size_t n)
 {
     size_t gone = 0;
 
-    buf_consume(&tail->bytes, n);
-    while (gone < piece_count(tail) && piece(tail, gone)->end <= tail_begin(tail))
+    buf_consume(&history->bytes, n);
+    while (gone < piece_count(history) && piece(history, gone)->end <= history_begin(history))
         gone++;
-    buf_consume(&tail->pieces, gone * sizeof(TailPiece));
+    buf_consume(&history->pieces, gone * sizeof(HistoryPiece));
 }
 
 /* The last piece grows, or a new one follows it. 0 or -ENOMEM. */
-static int extend(Tail *tail, unsigned stream, size_t n)
+static int extend(OutputHistory *history, unsigned stream, size_t n)
 {
-    size_t count = piece_count(tail);
-    TailPiece next = {tail->total + n, stream};
+    size_t count = piece_count(history);
+    HistoryPiece next = {history->total + n, stream};
 
-    if (count > 0 && piece(tail, count - 1)->stream == stream) {
-        piece(tail, count - 1)->end = next.end;
+    if (count > 0 && piece(history, count - 1)->stream == stream) {
+        piece(history, count - 1)->end = next.end;
         return 0;
     }
     if (count >= LIMIT_PIECES)
-        forget_oldest(tail, (size_t)(piece(tail, 0)->end - tail_begin(tail)));
-    return buf_append(&tail->pieces, &next, sizeof(next));
+        forget_oldest(history, (size_t)(piece(history, 0)->end - history_begin(history)));
+    return buf_append(&history->pieces, &next, sizeof(next));
 }
 
-void tail_write(Tail *tail, unsigned stream, const uint8_t *bytes, size_t n)
+void history_write(OutputHistory *history, unsigned stream, const uint8_t *bytes, size_t n)
 {
     size_t kept = MIN(n, (size_t)LIMIT_TAIL);
 
-    if (tail->bytes.size + kept > LIMIT_TAIL)
-        forget_oldest(tail, tail->bytes.size + kept - LIMIT_TAIL);
-    if (extend(tail, stream, n) < 0 || buf_append(&tail->bytes, bytes + n - kept, kept) < 0) {
-        buf_clear(&tail->bytes);
-        buf_clear(&tail->pieces);
+    if (history->bytes.size + kept > LIMIT_TAIL)
+        forget_oldest(history, history->bytes.size + kept - LIMIT_TAIL);
+    if (extend(history, stream, n) < 0 || buf_append(&history->bytes, bytes + n - kept, kept) < 0) {
+        buf_clear(&history->bytes);
+        buf_clear(&history->pieces);
     }
-    tail->total += n;
+    history->total += n;
 }
 
-TailRun tail_run(const Tail *tail, uint64_t from, size_t most)
+HistoryRun history_run(const OutputHistory *history, uint64_t from, size_t most)
 {
-    for (size_t i = 0; i < piece_count(tail); i++) {
-        const TailPiece *found = piece(tail, i);
+    for (size_t i = 0; i < piece_count(history); i++) {
+        const HistoryPiece *found = piece(history, i);
 
         if (from < found->end)
-            return (TailRun){found->stream, buf_head(&tail->bytes) + (from - tail_begin(tail)),
-                             (size_t)MIN(found->end - from, (uint64_t)most)};
+            return (HistoryRun){found->stream, buf_head(&history->bytes) + (from - history_begin(history)),
+                                (size_t)MIN(found->end - from, (uint64_t)most)};
     }
-    return (TailRun){0};
+    return (HistoryRun){0};
 }
 
 /* Byte that a terminal takes for the end of input. */
@@ -88,18 +88,18 @@ typedef struct OutputQuestion {
 
 /* As much as goes into a reply. */
 typedef struct Excerpt {
-    const Tail *tail;
+    const OutputHistory *history;
     uint64_t from, to;
     uint32_t runs;
 } Excerpt;
 
-static Excerpt excerpt_of(const Tail *tail, uint64_t since)
+static Excerpt excerpt_of(const OutputHistory *history, uint64_t since)
 {
-    uint64_t from = MAX(MIN(since, tail->total), tail_begin(tail));
-    Excerpt excerpt = {tail, from, from, 0};
-    TailRun run;
+    uint64_t from = MAX(MIN(since, history->total), history_begin(history));
+    Excerpt excerpt = {history, from, from, 0};
+    HistoryRun run;
 
-    while ((run = tail_run(tail, excerpt.to, LIMIT_OUTPUT_REPLY - (size_t)(excerpt.to - from))).n > 0) {
+    while ((run = history_run(history, excerpt.to, LIMIT_OUTPUT_REPLY - (size_t)(excerpt.to - from))).n > 0) {
         excerpt.to += run.n;
         excerpt.runs++;
     }
@@ -112,7 +112,7 @@ static void write_pieces(Writer *w, const void *source)
 
     write_array(w, excerpt->runs);
     for (uint64_t at = excerpt->from; at < excerpt->to;) {
-        TailRun run = tail_run(excerpt->tail, at, (size_t)(excerpt->to - at));
+        HistoryRun run = history_run(excerpt->history, at, (size_t)(excerpt->to - at));
 
         body_write(w, MsgPiece,
                    (&(MsgPiece){.stream = run.stream, .data = {(const char *)run.bytes, run.n}}));
@@ -122,11 +122,11 @@ static void write_pieces(Writer *w, const void *source)
 
 static void tell(const Background *background, uint64_t id, uint64_t since)
 {
-    Excerpt excerpt = excerpt_of(&background->tail, since);
+    Excerpt excerpt = excerpt_of(&background->history, since);
     const MsgProcessOutputReply reply = {
         .since = excerpt.from,
         .next = excerpt.to,
-        .ended = background->ended && excerpt.to == background->tail.total,
+        .ended = background->ended && excerpt.to == background->history.total,
         .pieces = {.write = write_pieces, .source = &excerpt},
     };
 
@@ -180,7 +180,7 @@ int background_tell(Background *background, uint64_t id, const MsgProcessOutput 
     double seconds = isnan(asked->timeout) ? OUTPUT_SECONDS : MIN(asked->timeout, OUTPUT_SECONDS);
     uint64_t since = uint_or(asked->since, 0);
 
-    if (since < background->tail.total || background->ended || seconds <= 0) {
+    if (since < background->history.total || background->ended || seconds <= 0) {
         tell(background, id, since);
         return 0;
     }
@@ -189,7 +189,7 @@ int background_tell(Background *background, uint64_t id, const MsgProcessOutput 
 
 void background_output(Background *background, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    tail_write(&background->tail, stream, bytes, n);
+    history_write(&background->history, stream, bytes, n);
     tell_all(background);
 }
 
@@ -327,5 +327,5 @@ void background_unattended(Background *background)
 void background_deinit(Background *background)
 {
     background_unattended(background);
-    tail_deinit(&background->tail);
+    history_deinit(&background->history);
 }

@@ -7,45 +7,46 @@
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 
-/* Tail: the last LIMIT_TAIL bytes that a process has written to both of its streams, in their order. */
+/* OutputHistory: the last LIMIT_TAIL bytes that a process has written to both of its streams, in their order.
+ */
 
-typedef struct Tail {
+typedef struct OutputHistory {
     Buf bytes;      /* from `total - bytes.size` on */
-    Buf pieces;     /* TailPiece, the oldest first */
+    Buf pieces;     /* HistoryPiece, the oldest first */
     uint64_t total; /* bytes ever written */
-} Tail;
+} OutputHistory;
 
 /* A run of bytes of one stream. */
-typedef struct TailPiece {
+typedef struct HistoryPiece {
     uint64_t end; /* where it ends, counted as `total` is */
     unsigned stream;
-} TailPiece;
+} HistoryPiece;
 
-void tail_deinit(Tail *tail);
+void history_deinit(OutputHistory *history);
 
 /* Without memory it forgets what it has: what is asked for then begins later. */
-void tail_write(Tail *tail, unsigned stream, const uint8_t *bytes, size_t n);
+void history_write(OutputHistory *history, unsigned stream, const uint8_t *bytes, size_t n);
 
-static inline uint64_t tail_begin(const Tail *tail)
+static inline uint64_t history_begin(const OutputHistory *history)
 {
-    return tail->total - tail->bytes.size;
+    return history->total - history->bytes.size;
 }
 
-/* The run that begins at `from`, which is not before tail_begin(): at most `most` bytes of one stream, which
- * are the tail's until it is written again. None where `from` is `total`. */
-typedef struct TailRun {
+/* The run that begins at `from`, which is not before history_begin(): at most `most` bytes of one stream,
+ * which are the history's until it is written again. None where `from` is `total`. */
+typedef struct HistoryRun {
     unsigned stream;
     const uint8_t *bytes;
     size_t n;
-} TailRun;
-TailRun tail_run(const Tail *tail, uint64_t from, size_t most);
+} HistoryRun;
+HistoryRun history_run(const OutputHistory *history, uint64_t from, size_t most);
 
 typedef struct Background {
     Loop *loop;
     Link *link;
     char name[LIMIT_PROCESS_NAME + 1]; /* "": none */
-    bool ended;                        /* nothing more is written to the tail */
-    Tail tail;
+    bool ended;                        /* nothing more is written to the history */
+    OutputHistory history;
     List questions;              /* for output that is not there yet */
     uint64_t sending;            /* the message whose bytes wait for the process; 0: none */
     char sent[LIMIT_RUN_ID + 1]; /* the key of the last message with some */

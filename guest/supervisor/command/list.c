@@ -38,7 +38,7 @@ static void write_exec(Writer *w, const Exec *exec)
         .age = (double)(clock_now() - exec->job.began) / NSEC_PER_SEC,
         .exit_code = over && !signaled ? WEXITSTATUS(exec->job.status) : NO_INT,
         .signal = signaled ? WTERMSIG(exec->job.status) : NO_INT,
-        .output = exec_in_background(exec) ? exec->background.tail.total : NO_UINT,
+        .output = exec_in_background(exec) ? exec->background.history.total : NO_UINT,
     };
 
     body_write(w, MsgProcessRow, &row);
