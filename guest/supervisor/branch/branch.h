@@ -174,7 +174,7 @@ struct Branches {
                                  told */
     bool proxied_late;        /* since then: copies of any checkpoint have yet to be told that */
     uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
-    pid_t bystander;          /* a process of the supervisor's own, which lives on; 0: none */
+    pid_t files_pid;          /* a process of the supervisor's own, which lives on; 0: none */
 };
 
 /* All branches */

@@ -55,30 +55,30 @@ void branches_end_all(Branches *set)
         log_error("processes do not die", "purpose=end");
 }
 
-typedef struct Spared {
+typedef struct KillExceptions {
     pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
-                4]; /* checkpoints, the pending ones and the pristine one included, and the bystander */
+                4]; /* checkpoints, the pending ones and the pristine one included, and the files process */
     pid_t families[LIMIT_BRANCHES + 2 + 2 * LIMIT_PROCESSES];
     ProcessesKeep keep;
-} Spared;
+} KillExceptions;
 
-static void spared_collect(Spared *spared, Branches *set, const Branch *except)
+static void exceptions_collect(KillExceptions *exceptions, Branches *set, const Branch *except)
 {
     Checkpoint *checkpoint;
     Branch *branch;
 
-    spared->keep = (ProcessesKeep){.alone = spared->alone, .families = spared->families};
-    if (set->bystander > 0)
-        spared->alone[spared->keep.alone_count++] = set->bystander;
+    exceptions->keep = (ProcessesKeep){.alone = exceptions->alone, .families = exceptions->families};
+    if (set->files_pid > 0)
+        exceptions->alone[exceptions->keep.alone_count++] = set->files_pid;
     list_foreach (checkpoint, &set->checkpoints.all, Checkpoint, link)
-        if (checkpoint->pid > 0 && spared->keep.alone_count < ARRAY_SIZE(spared->alone))
-            spared->alone[spared->keep.alone_count++] = checkpoint->pid;
+        if (checkpoint->pid > 0 && exceptions->keep.alone_count < ARRAY_SIZE(exceptions->alone))
+            exceptions->alone[exceptions->keep.alone_count++] = checkpoint->pid;
     list_foreach (branch, &set->all, Branch, link)
         if (branch != except && branch->interpreter.pid > 0)
-            spared->families[spared->keep.family_count++] = branch->interpreter.pid;
-    spared->keep.family_count +=
-        set->events->spare(set, &spared->keep.mark, spared->families + spared->keep.family_count,
-                           ARRAY_SIZE(spared->families) - spared->keep.family_count);
+            exceptions->families[exceptions->keep.family_count++] = branch->interpreter.pid;
+    exceptions->keep.family_count +=
+        set->events->spare(set, &exceptions->keep.mark, exceptions->families + exceptions->keep.family_count,
+                           ARRAY_SIZE(exceptions->families) - exceptions->keep.family_count);
 }
 
 /* The copy in the making has been ended with processes that are nobody's. It is asked for again. */
@@ -132,12 +132,12 @@ static void copy_again(Branches *set, const Branch *except)
 
 /* Kills every process that belongs to no checkpoint and to no branch but `branch`. How many there were, its
  * interpreter left out. */
-static int branches_purge(Branches *set, Branch *branch)
+static int branches_kill_others(Branches *set, Branch *branch)
 {
-    Spared spared;
+    KillExceptions exceptions;
 
-    spared_collect(&spared, set, branch);
-    int r = processes_end_others(&spared.keep, branch->interpreter.pid, PURGE_LIMIT);
+    exceptions_collect(&exceptions, set, branch);
+    int r = processes_end_others(&exceptions.keep, branch->interpreter.pid, PURGE_LIMIT);
     if (r < 0) {
         log_error("some processes cannot be ended: ending all", "branch=%" PRIu64 " error=%s", branch->number,
                   strerror(-r));
@@ -281,13 +281,13 @@ int branch_end_processes(Branch *branch)
     loop_timer_cancel(&branch->start);
     if (!interpreter_is_alive(&branch->interpreter))
         return 0;
-    /* Nobody knows the process of a copy in the making: it could not be spared. */
+    /* Nobody knows the process of a copy in the making: it could not be exceptions. */
     checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
     checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
     branches_settle_copies(set, SETTLE_COPIES_LIMIT);
     interpreter_measure(&branch->interpreter);
 
-    int ended = branches_purge(set, branch);
+    int ended = branches_kill_others(set, branch);
 
     interpreter_close(&branch->interpreter);
     branch->taking = NULL;

@@ -307,7 +307,7 @@ static void call_finish(Executor *executor, StateChange *change)
     executor->cell = NULL;
     branch_vacate(branch);
     make_record(executor, cell, change);
-    if (cell->sheltered && executor->branches->mode == CHECKPOINT_OFF)
+    if (cell->checkpoint_asked && executor->branches->mode == CHECKPOINT_OFF)
         checkpoints_drop_automatic(&executor->branches->checkpoints, branch->number, NULL);
     cell_free(cell);
     call_update_flow(executor, branch);
@@ -426,7 +426,7 @@ static void on_interruption_step(Interruption *interruption, InterruptionStep st
 
 /* Takes care that there is a checkpoint of exactly this state. 1: there is; 0: it is being made; negative: it
  * cannot be had. */
-static int take_shelter(Cell *cell, Reason why)
+static int ensure_checkpoint(Cell *cell, Reason why)
 {
     Branch *branch = cell->branch;
 
@@ -434,11 +434,11 @@ static int take_shelter(Cell *cell, Reason why)
         return !checkpoint_is_pending(branch->base);
     if (branch->interpreter.asked)
         return 0;
-    if (cell->sheltered) {
+    if (cell->checkpoint_asked) {
         policy_why_none(branch, why);
         return -ECANCELED;
     }
-    cell->sheltered = true;
+    cell->checkpoint_asked = true;
     return branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why);
 }
 
@@ -482,7 +482,7 @@ void executor_advance(Executor *executor)
         call_abandon(executor, "MemoryError", "the call was not run", strerror(-r));
         return;
     }
-    r = cell->undo ? take_shelter(cell, why) : 1;
+    r = cell->undo ? ensure_checkpoint(cell, why) : 1;
     if (r != 0 && cell->interruption.step != INTERRUPTION_STEP_WAIT) {
         outcome_too_late(&cell->outcome, cell->timeout);
         call_finish_kept(executor);

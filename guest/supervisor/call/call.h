@@ -66,11 +66,11 @@ typedef struct Cell {
     char run_id[LIMIT_RUN_ID + 1];
     double timeout;
     OutputSubscription subscription;
-    bool undo;        /* unless the call ends well, nothing of it stays in the variables */
-    bool sheltered;   /* a checkpoint was asked for, for the sake of this cell */
-    Buf request;      /* message to the interpreter */
-    uint64_t started; /* clock_now() when it began; 0: it has not */
-    double duration;  /* seconds, once it has ended */
+    bool undo;             /* unless the call ends well, nothing of it stays in the variables */
+    bool checkpoint_asked; /* a checkpoint was asked for, for the sake of this cell */
+    Buf request;           /* message to the interpreter */
+    uint64_t started;      /* clock_now() when it began; 0: it has not */
+    double duration;       /* seconds, once it has ended */
     Interruption interruption;
     Output output[STREAMS];
     Output between[STREAMS]; /* output between the call before and its beginning */

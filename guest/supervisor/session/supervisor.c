@@ -583,7 +583,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     executor_init(&supervisor->executor, branches, link);
     tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
     warmup_init(&supervisor->warmup, branches, link);
-    files_process_init(&supervisor->files, loop, command_line, link, &branches->bystander);
+    files_process_init(&supervisor->files, loop, command_line, link, &branches->files_pid);
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
                   &supervisor->executor.limits);
     dials_init(&supervisor->dials, loop, link);
