@@ -11,14 +11,14 @@
 #include "guest/supervisor/process/spawn.h"
 #include "proto/base/clock.h"
 
-/* The job's own ends of its pipes, and the program's. */
-typedef struct JobEnds {
+/* The child's own ends of its pipes, and the program's. */
+typedef struct ChildEnds {
     int own[3], program[3];
-} JobEnds;
+} ChildEnds;
 
-#define JOB_ENDS_NULL ((JobEnds){{-1, -1, -1}, {-1, -1, -1}})
+#define CHILD_ENDS_NULL ((ChildEnds){{-1, -1, -1}, {-1, -1, -1}})
 
-static void ends_close(JobEnds *ends)
+static void ends_close(ChildEnds *ends)
 {
     for (int i = 0; i < 3; i++) {
         close_fd(&ends->own[i]);
@@ -26,7 +26,7 @@ static void ends_close(JobEnds *ends)
     }
 }
 
-static int open_pipe(JobEnds *ends, int number)
+static int open_pipe(ChildEnds *ends, int number)
 {
     int pair[2];
 
@@ -85,7 +85,7 @@ static int open_pty(const CommandLine *command_line, const MsgTerminal *size, in
 }
 
 /* The one that is fed is the one that is read, and the program has it three times. */
-static int open_terminal(JobEnds *ends, const JobPlan *plan)
+static int open_terminal(ChildEnds *ends, const ChildPlan *plan)
 {
     int r =
         open_pty(plan->command_line, plan->terminal, &ends->own[STDOUT_FILENO], &ends->program[STDIN_FILENO]);
@@ -97,7 +97,7 @@ static int open_terminal(JobEnds *ends, const JobPlan *plan)
     return r;
 }
 
-static int open_pipes(JobEnds *ends, bool input)
+static int open_pipes(ChildEnds *ends, bool input)
 {
     int r = input ? open_pipe(ends, STDIN_FILENO) : 0;
 
@@ -106,65 +106,65 @@ static int open_pipes(JobEnds *ends, bool input)
     return r;
 }
 
-static int open_ends(JobEnds *ends, const JobPlan *plan)
+static int open_ends(ChildEnds *ends, const ChildPlan *plan)
 {
     return plan->terminal ? open_terminal(ends, plan) : open_pipes(ends, plan->input);
 }
 
 /* ---- what it writes ---- */
 
-static Job *job_of(PipeReader *reader)
+static ChildProcess *child_of(PipeReader *reader)
 {
-    Job *job = container_of(reader, Job, readers[0]);
+    ChildProcess *child = container_of(reader, ChildProcess, readers[0]);
 
-    return reader->number == 1 ? job : container_of(reader, Job, readers[1]);
+    return reader->number == 1 ? child : container_of(reader, ChildProcess, readers[1]);
 }
 
 static void on_data(PipeReader *reader, const uint8_t *bytes, size_t n)
 {
-    Job *job = job_of(reader);
+    ChildProcess *child = child_of(reader);
 
-    job->events->output(job, reader->number, bytes, n);
+    child->events->output(child, reader->number, bytes, n);
 }
 
 static void on_end(PipeReader *reader)
 {
-    Job *job = job_of(reader);
+    ChildProcess *child = child_of(reader);
 
-    job->events->closed(job);
+    child->events->closed(child);
 }
 
-void job_drain(Job *job)
+void child_drain(ChildProcess *child)
 {
-    for (unsigned i = 0; i < JOB_STREAMS; i++)
-        pipe_reader_drain(&job->readers[i]);
+    for (unsigned i = 0; i < CHILD_STREAMS; i++)
+        pipe_reader_drain(&child->readers[i]);
 }
 
 /* ---- its life ---- */
 
-void job_init(Job *job, const JobEvents *events)
+void child_init(ChildProcess *child, const ChildEvents *events)
 {
-    *job = (Job){.events = events, .writer = PIPE_WRITER_NULL};
-    for (unsigned i = 0; i < JOB_STREAMS; i++)
-        job->readers[i] = (PipeReader){.fd = -1, .number = i + 1, .on_data = on_data, .on_end = on_end};
+    *child = (ChildProcess){.events = events, .writer = PIPE_WRITER_NULL};
+    for (unsigned i = 0; i < CHILD_STREAMS; i++)
+        child->readers[i] = (PipeReader){.fd = -1, .number = i + 1, .on_data = on_data, .on_end = on_end};
 }
 
-void job_close(Job *job)
+void child_close(ChildProcess *child)
 {
-    for (unsigned i = 0; i < JOB_STREAMS; i++)
-        pipe_reader_close(&job->readers[i]);
-    pipe_writer_close(&job->writer);
+    for (unsigned i = 0; i < CHILD_STREAMS; i++)
+        pipe_reader_close(&child->readers[i]);
+    pipe_writer_close(&child->writer);
 }
 
-static int watch(Job *job, Loop *loop, JobEnds *ends)
+static int watch(ChildProcess *child, Loop *loop, ChildEnds *ends)
 {
     int r = 0;
 
-    for (unsigned i = 0; r == 0 && i < JOB_STREAMS; i++)
+    for (unsigned i = 0; r == 0 && i < CHILD_STREAMS; i++)
         if (ends->own[i + 1] >= 0)
-            r = pipe_reader_open(&job->readers[i], loop, take_fd(&ends->own[i + 1]));
+            r = pipe_reader_open(&child->readers[i], loop, take_fd(&ends->own[i + 1]));
     if (r == 0 && ends->own[0] >= 0)
-        r = pipe_writer_open(&job->writer, loop, take_fd(&ends->own[0]));
+        r = pipe_writer_open(&child->writer, loop, take_fd(&ends->own[0]));
     return r;
 }
 
@@ -177,9 +177,9 @@ static int refuse(int error, Problem *problem)
     return problem_set(problem, ERR_INTERNAL, "no process can be made: %s", strerror(error));
 }
 
-int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem)
+int child_begin(ChildProcess *child, Loop *loop, const ChildPlan *plan, Problem *problem)
 {
-    _cleanup_(ends_close) JobEnds ends = JOB_ENDS_NULL;
+    _cleanup_(ends_close) ChildEnds ends = CHILD_ENDS_NULL;
     SpawnSpec spec = {.command_line = plan->command_line,
                       .argv = plan->program->argv,
                       .environment = plan->program->environment.entries,
@@ -191,22 +191,22 @@ int job_begin(Job *job, Loop *loop, const JobPlan *plan, Problem *problem)
     int r = open_ends(&ends, plan);
     pid_t pid;
 
-    job->readers[0].terminal = plan->terminal;
-    job->terminal = plan->terminal ? *plan->terminal : (MsgTerminal){NO_UINT, NO_UINT};
+    child->readers[0].terminal = plan->terminal;
+    child->terminal = plan->terminal ? *plan->terminal : (MsgTerminal){NO_UINT, NO_UINT};
     if (r == 0)
-        r = watch(job, loop, &ends);
+        r = watch(child, loop, &ends);
     if (r < 0) {
-        job_close(job);
+        child_close(child);
         return refuse(-r, problem);
     }
     memcpy(spec.fds, ends.program, sizeof(ends.program));
-    job->began = clock_now();
+    child->began = clock_now();
     pid = spawn(&spec);
     if (pid < 0) {
-        job_close(job);
+        child_close(child);
         return refuse((int)-pid, problem);
     }
-    job->pid = job->group = pid;
+    child->pid = child->group = pid;
     return 0;
 }
 
@@ -215,35 +215,35 @@ static double seconds(const struct timeval *time)
     return (double)time->tv_sec + (double)time->tv_usec * 1e-6;
 }
 
-bool job_reaped(Job *job, pid_t pid, int status, const struct rusage *usage)
+bool child_reaped(ChildProcess *child, pid_t pid, int status, const struct rusage *usage)
 {
-    if (pid != job->pid)
+    if (pid != child->pid)
         return false;
-    job->pid = 0;
-    job->over = clock_now();
-    job->status = status;
-    job->cpu = seconds(&usage->ru_utime) + seconds(&usage->ru_stime);
-    job->peak_memory = (uint64_t)usage->ru_maxrss * 1024;
-    job->events->ended(job);
+    child->pid = 0;
+    child->over = clock_now();
+    child->status = status;
+    child->cpu = seconds(&usage->ru_utime) + seconds(&usage->ru_stime);
+    child->peak_memory = (uint64_t)usage->ru_maxrss * 1024;
+    child->events->ended(child);
     return true;
 }
 
 /* A process that has not made a group of its own yet is signalled alone. */
-void job_signal(const Job *job, int number)
+void child_signal(const ChildProcess *child, int number)
 {
-    if (kill(-job->group, number) < 0 && job->pid > 0)
-        kill(job->pid, number);
+    if (kill(-child->group, number) < 0 && child->pid > 0)
+        kill(child->pid, number);
 }
 
-int job_resize(Job *job, const MsgTerminal *size)
+int child_resize(ChildProcess *child, const MsgTerminal *size)
 {
     int r;
 
-    if (!job->readers[0].terminal)
+    if (!child->readers[0].terminal)
         return -ENOTTY;
-    r = job->readers[0].fd < 0 ? -EBADF : resize_terminal(job->readers[0].fd, size);
+    r = child->readers[0].fd < 0 ? -EBADF : resize_terminal(child->readers[0].fd, size);
     if (r == 0)
-        job->terminal = *size;
+        child->terminal = *size;
     return r;
 }
 
@@ -295,7 +295,7 @@ static char *copy(Text text)
     return strndup(text.data ? text.data : "", text.size);
 }
 
-static int set_argv(Program *program, const msgpack_object_array *argv, Problem *problem)
+static int set_argv(CommandSpec *program, const msgpack_object_array *argv, Problem *problem)
 {
     int r = check_argv(argv, problem);
 
@@ -308,7 +308,7 @@ static int set_argv(Program *program, const msgpack_object_array *argv, Problem 
     return program->argv ? 0 : out_of_memory(problem);
 }
 
-static int set_line(Program *program, Text line, Problem *problem)
+static int set_line(CommandSpec *program, Text line, Problem *problem)
 {
     if (memchr(line.data, '\0', line.size))
         return problem_set(problem, ERR_BAD_REQUEST, "`command` holds a NUL, which no command line can");
@@ -329,7 +329,7 @@ static bool is_below_session(Text path)
            (path.size == n || path.data[n] == '/');
 }
 
-static int set_directory(Program *program, Text said, const CommandLine *command_line, Problem *problem)
+static int set_directory(CommandSpec *program, Text said, const CommandLine *command_line, Problem *problem)
 {
     const char *slash = "";
 
@@ -353,10 +353,10 @@ static int set_directory(Program *program, Text said, const CommandLine *command
 
 /* ---- all of it ---- */
 
-int program_init(Program *ret, const MsgProgram *said, const CommandLine *command_line,
-                 const Environment *environment, Problem *problem)
+int command_spec_init(CommandSpec *ret, const MsgProgram *said, const CommandLine *command_line,
+                      const Environment *environment, Problem *problem)
 {
-    _cleanup_(program_deinit) Program program = {0};
+    _cleanup_(command_spec_deinit) CommandSpec program = {0};
     int r;
 
     if ((said->command.data != NULL) == (said->argv.array != NULL))
@@ -370,12 +370,12 @@ int program_init(Program *ret, const MsgProgram *said, const CommandLine *comman
     if (r < 0)
         return r == -ENOMEM ? out_of_memory(problem) : r;
     *ret = program;
-    program = (Program){0};
+    program = (CommandSpec){0};
     return 0;
 }
 
 /* A line for a shell is the last argument. */
-static char **first_told(const Program *program)
+static char **first_told(const CommandSpec *program)
 {
     bool line = strcmp(program->argv[0], SHELL) == 0 && program->argv[1] &&
                 strcmp(program->argv[1], "-c") == 0 && program->argv[2];
@@ -383,7 +383,7 @@ static char **first_told(const Program *program)
     return program->argv + (line ? 2 : 0);
 }
 
-void program_describe(const Program *program, char *ret, size_t size)
+void command_spec_describe(const CommandSpec *program, char *ret, size_t size)
 {
     Buf text _cleanup_(buf_deinit) = BUF_NULL;
     size_t n;
@@ -400,7 +400,7 @@ void program_describe(const Program *program, char *ret, size_t size)
     ret[n] = '\0';
 }
 
-void program_deinit(Program *program)
+void command_spec_deinit(CommandSpec *program)
 {
     for (char **argument = program->argv; argument && *argument; argument++)
         free(*argument);

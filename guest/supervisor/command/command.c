@@ -54,7 +54,7 @@ static const char *describe_exit(MsgExecuted *record, int exit_code, char *words
 /* `words` has room for WORDS. */
 static void set_outcome(MsgExecuted *record, const Exec *exec, char *words)
 {
-    int status = exec->job.status;
+    int status = exec->child.status;
     bool signaled = WIFSIGNALED(status);
     const char *name;
 
@@ -72,7 +72,7 @@ static void set_outcome(MsgExecuted *record, const Exec *exec, char *words)
 
 static int make_record(Exec *exec)
 {
-    const Job *job = &exec->job;
+    const ChildProcess *child = &exec->child;
     OutputWords output _cleanup_(output_words_deinit) = {0};
     char words[WORDS];
     MsgExecuted record = {
@@ -80,8 +80,8 @@ static int make_record(Exec *exec)
         .code_hash = exec->code_hash,
         .branch = exec->branch,
         .state = text_of("kept"),
-        .duration = (double)(job->over - job->began) / NSEC_PER_SEC,
-        .usage = {.cpu = job->cpu, .peak_memory = job->peak_memory},
+        .duration = (double)(child->over - child->began) / NSEC_PER_SEC,
+        .usage = {.cpu = child->cpu, .peak_memory = child->peak_memory},
     };
     int r;
 
@@ -102,9 +102,9 @@ static void exec_say_started(const Exec *exec)
 
 /* ---- while it runs ---- */
 
-static Exec *of(Job *job)
+static Exec *of(ChildProcess *child)
 {
-    return container_of(job, Exec, job);
+    return container_of(child, Exec, child);
 }
 
 static void update_flow(Exec *exec)
@@ -112,15 +112,15 @@ static void update_flow(Exec *exec)
     bool takes =
         subscription_takes(&exec->subscription) || exec->cause != EXEC_BY_ITSELF || exec_is_over(exec);
 
-    for (unsigned i = 0; i < JOB_STREAMS; i++)
-        if (pipe_reader_pause(&exec->job.readers[i], !takes) < 0)
+    for (unsigned i = 0; i < CHILD_STREAMS; i++)
+        if (pipe_reader_pause(&exec->child.readers[i], !takes) < 0)
             log_error("no memory for a pipe", "command=%s", exec->run_id);
 }
 
 /* Takes output. Output that comes after the command's end is not its own any more. */
-static void on_output(Job *job, unsigned stream, const uint8_t *bytes, size_t n)
+static void on_output(ChildProcess *child, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    Exec *exec = of(job);
+    Exec *exec = of(child);
 
     if (exec->record.size > 0 || exec->settled)
         return;
@@ -132,9 +132,9 @@ static void on_output(Job *job, unsigned stream, const uint8_t *bytes, size_t n)
         update_flow(exec);
 }
 
-static void on_closed(Job *job)
+static void on_closed(ChildProcess *child)
 {
-    ExecContext *context = of(job)->context;
+    ExecContext *context = of(child)->context;
 
     context->changed(context);
 }
@@ -143,15 +143,15 @@ static void on_limit(LoopTimer *timer);
 
 /* Makes the record of a command that has ended. Processes that it started and did not end go on, unless it
  * was asked to end: then all of its group does. */
-static void on_ended(Job *job)
+static void on_ended(ChildProcess *child)
 {
-    Exec *exec = of(job);
+    Exec *exec = of(child);
     int r;
 
     loop_timer_cancel(&exec->limit);
     if (exec->cause != EXEC_BY_ITSELF)
-        job_signal(job, SIGKILL);
-    job_drain(job);
+        child_signal(child, SIGKILL);
+    child_drain(child);
     r = make_record(exec);
     outputs_deinit(exec->output);
     update_flow(exec);
@@ -167,7 +167,7 @@ static void on_ended(Job *job)
     exec->context->changed(exec->context);
 }
 
-static const JobEvents job_events = {.output = on_output, .closed = on_closed, .ended = on_ended};
+static const ChildEvents child_events = {.output = on_output, .closed = on_closed, .ended = on_ended};
 
 /* ---- its limit ---- */
 
@@ -175,15 +175,15 @@ static void set_limit(Exec *exec, double seconds)
 {
     if (loop_timer_set(exec->context->loop, &exec->limit, clock_now() + clock_from_seconds(seconds),
                        on_limit) < 0)
-        job_signal(&exec->job, SIGKILL);
+        child_signal(&exec->child, SIGKILL);
 }
 
 /* Asks a command to end. One that stands still is woken, so that it can obey. */
 static void ask_to_end(Exec *exec, ExecCause cause, int number)
 {
     exec->cause = cause;
-    job_signal(&exec->job, number);
-    job_signal(&exec->job, SIGCONT);
+    child_signal(&exec->child, number);
+    child_signal(&exec->child, SIGCONT);
     set_limit(exec, LADDER_KILL);
     update_flow(exec);
 }
@@ -197,7 +197,7 @@ static void on_limit(LoopTimer *timer)
         return;
     }
     exec->killed = true;
-    job_signal(&exec->job, SIGKILL);
+    child_signal(&exec->child, SIGKILL);
 }
 
 static void exec_interrupt(Exec *exec)
@@ -224,7 +224,7 @@ static void exec_unattended(Exec *exec)
 
 static void on_taken(PipeWriter *writer)
 {
-    Exec *exec = container_of(writer, Exec, job.writer);
+    Exec *exec = container_of(writer, Exec, child.writer);
 
     background_taken(&exec->background, writer);
 }
@@ -232,7 +232,7 @@ static void on_taken(PipeWriter *writer)
 /* Feeds the input that is there to be read first. */
 static void feed_first(Exec *exec, Text input)
 {
-    PipeWriter *writer = &exec->job.writer;
+    PipeWriter *writer = &exec->child.writer;
 
     if (input.size > 0)
         pipe_writer_write(writer, input.data,
@@ -246,21 +246,21 @@ static void feed_first(Exec *exec, Text input)
 static int start(Exec *exec, const MsgProgram *said, const MsgTerminal *terminal, Problem *problem)
 {
     const ExecContext *context = exec->context;
-    Program program _cleanup_(program_deinit) = {0};
-    const JobPlan plan = {
+    CommandSpec program _cleanup_(command_spec_deinit) = {0};
+    const ChildPlan plan = {
         .command_line = context->command_line,
         .program = &program,
         .mark = context->mark,
         .input = said->stdin.data || exec_in_background(exec),
         .terminal = terminal,
     };
-    int r = program_init(&program, said, context->command_line, context->environment, problem);
+    int r = command_spec_init(&program, said, context->command_line, context->environment, problem);
 
     if (r == 0)
-        r = job_begin(&exec->job, context->loop, &plan, problem);
+        r = child_begin(&exec->child, context->loop, &plan, problem);
     if (r < 0)
         return r;
-    program_describe(&program, exec->line, sizeof(exec->line));
+    command_spec_describe(&program, exec->line, sizeof(exec->line));
     feed_first(exec, said->stdin);
     return 0;
 }
@@ -317,7 +317,7 @@ static Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *ask
     subscription_begin(&exec->subscription, asked->stream);
     snprintf(stem, sizeof(stem), "exec-%s", exec->run_id);
     outputs_init(exec->output, context->limits, stem);
-    job_init(&exec->job, &job_events);
+    child_init(&exec->child, &child_events);
     if (begin(exec, asked, problem) < 0)
         return exec_free(exec);
     return exec;
@@ -327,7 +327,7 @@ static Exec *exec_free(Exec *exec)
 {
     list_remove(&exec->link);
     loop_timer_cancel(&exec->limit);
-    job_close(&exec->job);
+    child_close(&exec->child);
     background_deinit(&exec->background);
     outputs_deinit(exec->output);
     buf_deinit(&exec->record);
@@ -386,7 +386,7 @@ static void on_wake(LoopIdle *idle)
         known += is_known(exec);
     }
     list_foreach (exec, &all->execs, Exec, link) {
-        bool kept = !exec->settled || (is_known(exec) && known <= LIMIT_ENDED) || job_is_open(&exec->job);
+        bool kept = !exec->settled || (is_known(exec) && known <= LIMIT_ENDED) || child_is_open(&exec->child);
 
         known -= is_known(exec) && known > LIMIT_ENDED;
         if (kept && !(exec->settled && left > LEFT_MAXIMUM))
@@ -543,7 +543,7 @@ void commands_reaped(Commands *all, pid_t pid, int status, const struct rusage *
     Exec *exec;
 
     list_foreach (exec, &all->execs, Exec, link)
-        if (job_reaped(&exec->job, pid, status, usage))
+        if (child_reaped(&exec->child, pid, status, usage))
             return;
 }
 
@@ -553,8 +553,8 @@ size_t commands_leaders(const Commands *all, pid_t *ret, size_t most)
     size_t n = 0;
 
     list_foreach (exec, (List *)&all->execs, Exec, link)
-        if ((exec->job.pid > 0 || job_is_open(&exec->job)) && n < most)
-            ret[n++] = exec->job.group;
+        if ((exec->child.pid > 0 || child_is_open(&exec->child)) && n < most)
+            ret[n++] = exec->child.group;
     return n;
 }
 
@@ -615,12 +615,12 @@ static int check_signal(const MsgProcessSignal *asked, Problem *problem)
 /* To what runs, or to what its group left behind. */
 static int signal_exec(const Exec *exec, const MsgProcessAsk *ask, Problem *problem)
 {
-    if (exec_is_over(exec) && !job_is_open(&exec->job))
+    if (exec_is_over(exec) && !child_is_open(&exec->child))
         return refuse_ended(ask->process, problem);
     if (!ask->signal.alone || exec_is_over(exec))
-        job_signal(&exec->job, (int)ask->signal.number);
+        child_signal(&exec->child, (int)ask->signal.number);
     else
-        kill(exec->job.pid, (int)ask->signal.number);
+        kill(exec->child.pid, (int)ask->signal.number);
     return 0;
 }
 
@@ -646,7 +646,7 @@ static int ask_signal(const Commands *all, const Exec *exec, const MsgProcessAsk
 
 static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
 {
-    int r = job_resize(&exec->job, &ask->resize);
+    int r = child_resize(&exec->child, &ask->resize);
 
     if (r == -ENOTTY)
         return problem_set(problem, ERR_BAD_REQUEST, "the process '%.*s' has no terminal",
@@ -664,7 +664,7 @@ static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Pro
         return background_tell(&exec->background, id, &ask->output, problem);
     if (exec_is_over(exec))
         return refuse_ended(ask->process, problem);
-    return background_send(&exec->background, &exec->job.writer, exec->job.readers[0].terminal, id,
+    return background_send(&exec->background, &exec->child.writer, exec->child.readers[0].terminal, id,
                            &ask->send, problem);
 }
 

@@ -46,7 +46,7 @@ typedef struct Exec {
     char line[LIMIT_NOTE + 1]; /* the command, for people */
     Background background;
     OutputSubscription subscription;
-    Job job;
+    ChildProcess child;
     Output output[OUTPUTS];
     LoopTimer limit; /* its deadline; or when it is killed, once it was asked to end */
     ExecCause cause; /* why it was asked to end */
@@ -62,7 +62,7 @@ static inline bool exec_in_background(const Exec *exec)
 
 static inline bool exec_is_over(const Exec *exec)
 {
-    return exec->job.pid == 0;
+    return exec->child.pid == 0;
 }
 
 typedef struct Commands {

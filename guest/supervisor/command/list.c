@@ -23,21 +23,21 @@ static bool is_listed(const Exec *exec)
 static void write_exec(Writer *w, const Exec *exec)
 {
     bool over = exec_is_over(exec);
-    bool signaled = over && WIFSIGNALED(exec->job.status);
+    bool signaled = over && WIFSIGNALED(exec->child.status);
     const char *name = exec->background.name;
     const MsgProcessRow row = {
         .run_id = text_of(exec->run_id),
         .name = text_of(*name ? name : NULL),
         .kind = text_of(exec_in_background(exec) ? "process" : "command"),
-        .pid = (uint64_t)exec->job.group,
+        .pid = (uint64_t)exec->child.group,
         .command = text_of(exec->line),
         .running = !over,
-        .terminal = exec->job.readers[0].terminal,
-        .rows = exec->job.terminal.rows,
-        .columns = exec->job.terminal.columns,
-        .age = (double)(clock_now() - exec->job.began) / NSEC_PER_SEC,
-        .exit_code = over && !signaled ? WEXITSTATUS(exec->job.status) : NO_INT,
-        .signal = signaled ? WTERMSIG(exec->job.status) : NO_INT,
+        .terminal = exec->child.readers[0].terminal,
+        .rows = exec->child.terminal.rows,
+        .columns = exec->child.terminal.columns,
+        .age = (double)(clock_now() - exec->child.began) / NSEC_PER_SEC,
+        .exit_code = over && !signaled ? WEXITSTATUS(exec->child.status) : NO_INT,
+        .signal = signaled ? WTERMSIG(exec->child.status) : NO_INT,
         .output = exec_in_background(exec) ? exec->background.history.total : NO_UINT,
     };
 
@@ -130,7 +130,7 @@ static bool is_led(const Commands *all, const Process *process)
     const Exec *exec;
 
     list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (!exec_is_over(exec) && exec->job.pid == process->pid)
+        if (!exec_is_over(exec) && exec->child.pid == process->pid)
             return true;
     return false;
 }
@@ -144,7 +144,7 @@ static bool is_left(const Commands *all, const Process *process)
     if (all->context.mark)
         return process_has_group(process->pid, all->context.mark);
     list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (exec->job.group == process->session)
+        if (exec->child.group == process->session)
             return true;
     return false;
 }
