@@ -1,4 +1,5 @@
-/* guest/supervisor/call/questions.h and call.h: what a call may ask, and the time that it takes. */
+/* guest/supervisor/call/questions.h and the interruption of call.h: what a call may ask, and the time that it
+ * takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* guest/supervisor/call/displays.h: what is taken from the interpreter, and what it adds up to. */
+/* guest/supervisor/call/result.h: what is taken from the interpreter, and what it adds up to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* guest/supervisor/call/outcome.h, branch/state_change.h and interpreter/environment.h: pure decisions. */
+/* guest/supervisor/call/result.h, branch/state_change.h and interpreter/environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* guest/supervisor/streams/ring.h and merge.h: one stream out of a pipe and a ring, with a writer that is
+/* guest/supervisor/streams/streams.h: one stream out of a pipe and a ring, with a writer that is
  * honest and one that is not. */
 #include <setjmp.h>
 #include <stdarg.h>

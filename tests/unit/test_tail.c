@@ -1,4 +1,5 @@
-/* guest/supervisor/command/history.h against a list of all that was ever written, byte by byte. */
+/* guest/supervisor/command/background.h: the history of output against a list of all that was ever written,
+ * byte by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -82,8 +82,8 @@ static void alarm_set(Alarm *alarm, uint64_t due)
 /* The delay while something else is to be done with the branch. What is done with others holds up none. */
 #define LATER (50 * NSEC_PER_MSEC)
 
-/* The share of the time that checkpoints may take where calls follow each other without a pause: one part in
- * so many. It is smaller where calls are shorter than a checkpoint, as many of them would wait for one. */
+/* Back-to-back calls: checkpoints may take 1/BUSY_RATIO of the time, 1/BUSY_RATIO_SHORT where a call is
+ * shorter than a checkpoint, as many of them would wait for one. */
 #define BUSY_RATIO       40u
 #define BUSY_RATIO_SHORT 100u
 
@@ -643,7 +643,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     return r;
 }
 
-/* What the interpreter says */
+/* Messages of the interpreter */
 
 static int check_copy(const Branch *branch, Problem *problem)
 {

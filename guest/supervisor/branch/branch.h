@@ -73,17 +73,18 @@ typedef struct Recovery {
     uint64_t calls;           /* calls between `from` and the state of the copy */
 } Recovery;
 
-/* Where the cells of a context run, and in what. Whoever starts anew starts there. */
+/* Place of a context: the directory and the language of its cells. An interpreter that starts anew starts
+ * there. */
 typedef struct ContextPlace {
     char language[LIMIT_LANGUAGE + 1]; /* empty: Python */
     char *cwd;                         /* NULL: /session */
 } ContextPlace;
 
-/* What the next turn of the loop does to the interpreter. */
+/* Reason for which the next turn of the loop ends the interpreter. */
 typedef enum PendingKill {
     KILL_NONE,
-    KILL_FAULT, /* ends it for a fault of its own */
-    KILL_UNDO,  /* ends it to undo the call that has just ended */
+    KILL_FAULT, /* a fault of its own */
+    KILL_UNDO,  /* the call that has just ended is undone */
 } PendingKill;
 
 struct Branch {
@@ -121,13 +122,13 @@ struct Branch {
     EncodedNotes restored;
 };
 
-/* What others hear of branches, and do for them. */
+/* Events that others hear of branches, and functions that they have for them. */
 typedef struct BranchEvents {
     /* Something has happened that others may wait for. Each takes its next step before the loop waits. */
     void (*changed)(Branches *set);
-    /* Whether a call or a task is under way, of any branch. */
+    /* Returns whether a call or a task is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
-    /* Whether a call or a task about that branch is under way. */
+    /* Returns whether a call or a task about that branch is under way. */
     bool (*is_wanted)(const Branch *branch);
     /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
     void (*ready)(Branch *branch);
@@ -136,7 +137,7 @@ typedef struct BranchEvents {
     /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
      * by itself, or was ended for the sake of its call. */
     void (*lost)(Branch *branch, const char *fault);
-    /* What became of the variables is certain. Takes `change` when a call waits for that; false: nobody does.
+    /* The state of the variables is certain. Takes `change` when a call waits for that; false: nobody does.
      */
     bool (*settled)(Branch *branch, StateChange *change);
     /* The branch is about to be freed. */
@@ -147,12 +148,13 @@ typedef struct BranchEvents {
     void (*output)(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
     /* A child has ended that is no interpreter and no checkpoint. */
     void (*reaped)(Branches *set, pid_t pid, int status, const struct rusage *usage);
-    /* Whose processes live on when those of a branch end: a group that they have, or 0; and the leaders of
-     * sessions, at most `most`. Returns how many. */
+    /* Tells which processes live on when those of a branch end: a group that they have, or 0; and the leaders
+     * of sessions, at most `most`. Returns how many. */
     size_t (*spare)(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most);
-    /* What runs on beside all branches, and is not brought back with them: a note. NULL: nothing. */
+    /* A note about the programs beside all branches that are not brought back with them. NULL: there are
+     * none. */
     const char *(*beside)(const Branches *set);
-    /* What runs of the code besides interpreters, and would end with the sandbox: a phrase. NULL: nothing. */
+    /* A phrase about the programs of the code that would end with the sandbox. NULL: there are none. */
     const char *(*in_use)(const Branches *set);
     /* A checkpoint is kept from now on. */
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
@@ -197,7 +199,7 @@ void branches_sweep(Branches *set);
 /* Ends every process below. */
 void branches_end_all(Branches *set);
 
-/* One of them */
+/* A branch */
 
 /* A branch without an interpreter. NULL when out of memory. */
 Branch *branch_new(Branches *set, uint64_t number);
@@ -216,7 +218,7 @@ int branch_set_place(Branch *branch, Text language, Text cwd);
 bool branch_is_foreign(const Branch *branch);
 bool branch_is_recovering(const Branch *branch);
 
-/* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
+/* Returns whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
 
 /* Starts an interpreter with nothing in it: a copy of the pristine checkpoint or, without one, a new process.
@@ -241,7 +243,7 @@ void branch_vacate(Branch *branch);
 /* The branch takes the number and the place of `of`, which ends. It keeps its interpreter. */
 void branch_take_place(Branch *branch, Branch *of);
 
-/* Where the branch would go back to now. */
+/* Tells to which checkpoint the branch would go back now. */
 void branch_protection(const Branch *branch, Protection *ret);
 
 /* Its checkpoints */
@@ -275,8 +277,8 @@ void branch_lose(Branch *branch, const char *fault);
 void branch_kill(Branch *branch, const char *fault);
 void branch_undo(Branch *branch);
 
-/* The live state is the pristine one checkpoint, if there is one. That checkpoint protects it as others do,
- * except where checkpoints are off. */
+/* The live state is that of the pristine checkpoint, if there is one. That checkpoint protects it as others
+ * do, except where checkpoints are off. */
 void branch_stand_on_pristine(Branch *branch);
 
 /* The branch becomes a session. Losses and recoveries of the spare that it was are forgotten. */

@@ -15,8 +15,8 @@
 
 /* ---- all branches ---- */
 
-/* A purge is given up after this, where processes are born faster than a walk can end them. */
-#define PURGE_LIMIT (300 * NSEC_PER_MSEC)
+/* Killing is given up after this, where processes are born faster than a walk can end them. */
+#define KILL_LIMIT (300 * NSEC_PER_MSEC)
 
 /* Processes that do not die within this are stuck in the kernel; the reply cannot wait for them. */
 #define END_LIMIT (700 * NSEC_PER_MSEC)
@@ -102,8 +102,8 @@ static void recovery_refused(Branch *branch, const char *why)
     branches_changed(branch->set);
 }
 
-/* Waits, at most so long, until every copy in the making is ready. A copy that is ended before leaves its
- * original with the locks of half a fork, and no other copy comes from there. */
+/* Waits up to `limit` for copies that are being made. Killing a checkpoint in the middle of its fork leaves
+ * its locks taken: it could never be copied again. */
 static void branches_settle_copies(Branches *set, uint64_t limit)
 {
     uint64_t end = clock_now() + limit;
@@ -137,7 +137,7 @@ static int branches_kill_others(Branches *set, Branch *branch)
     KillExceptions exceptions;
 
     exceptions_collect(&exceptions, set, branch);
-    int r = processes_end_others(&exceptions.keep, branch->interpreter.pid, PURGE_LIMIT);
+    int r = processes_end_others(&exceptions.keep, branch->interpreter.pid, KILL_LIMIT);
     if (r < 0) {
         log_error("some processes cannot be ended: ending all", "branch=%" PRIu64 " error=%s", branch->number,
                   strerror(-r));
@@ -281,7 +281,7 @@ int branch_end_processes(Branch *branch)
     loop_timer_cancel(&branch->start);
     if (!interpreter_is_alive(&branch->interpreter))
         return 0;
-    /* Nobody knows the process of a copy in the making: it could not be exceptions. */
+    /* Nobody knows the process of a copy in the making: it could not be spared. */
     checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
     checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
     branches_settle_copies(set, SETTLE_COPIES_LIMIT);
@@ -539,8 +539,8 @@ static void fail_start(Branch *branch, const char *fault)
     branch_start_failed(branch, why);
 }
 
-/* By whoever: only the controller knows whether the kernel did so for its memory. The end of one that had
- * much is seen before it can be reaped. */
+/* Returns whether somebody killed it: only the controller knows whether the kernel did so for its memory. The
+ * end of one that had much is seen before it can be reaped. */
 static bool was_killed(const Interpreter *interpreter)
 {
     return !interpreter->reaped ||

@@ -1,4 +1,4 @@
-/* What became of the variables of a session or branch. */
+/* StateChange: the end of live state, and what the variables of a session or branch are since then. */
 #pragma once
 
 #include "proto/schema.h"

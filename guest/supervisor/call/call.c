@@ -424,8 +424,7 @@ static void on_interruption_step(Interruption *interruption, InterruptionStep st
     call_update_flow(cell->executor, cell->branch);
 }
 
-/* Takes care that there is a checkpoint of exactly this state. 1: there is; 0: it is being made; negative: it
- * cannot be had. */
+/* Returns 1: a checkpoint of the current state exists; 0: one is being taken; negative: none can be taken. */
 static int ensure_checkpoint(Cell *cell, Reason why)
 {
     Branch *branch = cell->branch;

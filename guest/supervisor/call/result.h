@@ -60,7 +60,7 @@ typedef struct Outcome {
     int signal;    /* 0: no signal */
     double cpu;    /* seconds */
     uint64_t peak_memory;
-    bool speaks_of_state; /* `message` is to end with what became of the variables */
+    bool speaks_of_state; /* `message` gets the sentence about the variables appended */
     char message[1536];
 } Outcome;
 
@@ -92,7 +92,7 @@ void outcome_never_begun(Outcome *ret);
 /* Its time limit had passed before it could begin. */
 void outcome_too_late(Outcome *ret, double timeout);
 
-/* Completes the message with what became of the variables. */
+/* Appends the sentence about the variables to the message (state_change_describe). */
 void outcome_settle(Outcome *outcome, const StateChange *change);
 
 /* Sets what the record says of the end, and of what became of the variables. `id` gets the id of a checkpoint

@@ -138,7 +138,7 @@ void checkpoint_reaped(Checkpoint *checkpoint)
         checkpoint->state = CHECKPOINT_ENDED;
 }
 
-/* What it says */
+/* Messages of a copy */
 
 /* A child of ours that is nothing else. */
 static bool may_be(const Checkpoint *checkpoint, pid_t sender)

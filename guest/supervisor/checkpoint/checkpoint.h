@@ -75,7 +75,8 @@ struct Checkpoints {
     uint64_t next_measure; /* clock_now() nanoseconds; measuring takes its time */
     Buf evicted;           /* numbers of evicted checkpoints that nobody has been told of */
 
-    /* Whether an interpreter has that pid. Adds the memory of all interpreters. */
+    /* The first returns whether an interpreter has that pid, the second adds the memory of all interpreters.
+     */
     bool (*is_taken)(Checkpoints *set, pid_t pid);
     void (*add_living)(Checkpoints *set, Footprint *ret);
     /* Gives it to another branch that stands on it. false: none does. */
@@ -93,9 +94,9 @@ struct Checkpoints {
 void checkpoints_init(Checkpoints *set, Loop *loop);
 void checkpoints_deinit(Checkpoints *set); /* says nothing of it, and kills nobody */
 
-/* One of them */
+/* A checkpoint */
 
-/* Whether it is not known yet if it exists. */
+/* Returns whether it is not known yet if it exists. */
 static inline bool checkpoint_is_pending(const Checkpoint *checkpoint)
 {
     return checkpoint->state < CHECKPOINT_KEPT;
@@ -142,7 +143,7 @@ typedef char CheckpointId[24];
 /* The id of the one of that number. */
 Text checkpoint_id(CheckpointId ret, uint64_t number);
 
-/* What is told of one; points into itself and the checkpoint. */
+/* Row of the list of checkpoints; points into itself and the checkpoint. */
 typedef struct CheckpointRow {
     MsgGuestCheckpoint said;
     CheckpointId id, parent;

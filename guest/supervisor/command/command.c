@@ -436,8 +436,7 @@ static bool is_number(Text text)
     return true;
 }
 
-/* Checks the name of a command that is begun in the background. A number would be taken for that of a
- * process. */
+/* Checks the name of a background process. Names of digits only are refused: they would be read as pids. */
 static int check_name(const Commands *all, const MsgExecOrder *asked, Problem *problem)
 {
     MsgLaunch said;

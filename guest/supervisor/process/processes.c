@@ -182,10 +182,8 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
 /* Rounds in a row that must find nothing new: a walk can miss one whose parent has just ended. */
 #define QUIET_ROUNDS 2
 
-/* The rounds that are tried however slow the machine is: first while everyone runs on, then, where that does
- * not do, while nobody does. Without need nobody is stopped: a shell may see that its program stands still,
- * and takes the terminal from it.
- */
+/* Rounds that are tried however slow the machine is. Processes are stopped only if killing alone does not
+ * converge: a shell that sees its child stopped takes the terminal back. */
 #define ROUNDS_MINIMUM 10
 
 typedef struct Purge {
@@ -254,9 +252,8 @@ static void purge_one(Purge *purge, Process *process)
     purge->counted += process->pid != purge->uncounted && !process->dying;
 }
 
-/* Since Linux 4.19 a fork that is under way when all are stopped goes on, and its child is born standing: who
- * does not stand yet may add one that has to be woken, too.
- */
+/* A fork() in progress completes although its parent has been stopped (Linux 4.19 and later), and the child
+ * starts stopped. While anybody runs, another stopped child may appear. */
 static bool is_awake(const Purge *purge, const Process *process)
 {
     return process->pid != purge->self && process->awake && !process->dying;

@@ -75,7 +75,7 @@ void files_process_deinit(FilesProcess *files)
     release(files);
 }
 
-/* It is of no use any more. */
+/* Kills the process, and fails its questions. */
 static void end(FilesProcess *files, const char *why)
 {
     if (files->channel < 0)
@@ -101,7 +101,7 @@ static void on_limit_due(LoopTimer *timer)
     end(container_of(timer, FilesProcess, limit), "it did not answer in time");
 }
 
-/* Those for events wait as long as they like. */
+/* Returns whether an answer is due. Questions for events wait as long as they like. */
 static bool owes_answer(const FilesProcess *files)
 {
     for (size_t i = 0; i < ARRAY_SIZE(files->questions); i++)
@@ -185,7 +185,7 @@ static void send_out(FilesProcess *files)
 {
     int r = files->out.size > 0 ? channel_send(files->channel, &files->out, NULL, 0) : 1;
 
-    /* That it is gone is told by reading. */
+    /* Reading tells when it is gone. */
     loop_file_change(&files->file, EPOLLIN | (r == 0 || r == -EAGAIN ? EPOLLOUT : 0));
 }
 
@@ -214,7 +214,7 @@ int files_process_listen(FilesProcess *files, int channel)
     return loop_file_add(files->loop, &files->file, channel, EPOLLIN, on_ready);
 }
 
-/* This very program, once more, in another role. `channel` stays the caller's. */
+/* Starts this very program once more, in another role. `channel` stays the caller's. */
 static pid_t spawn_files(const CommandLine *command_line, int channel)
 {
     char program[LIMIT_PATH];

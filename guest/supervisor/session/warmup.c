@@ -252,8 +252,8 @@ static void set_up(Warmup *warmup, Branch *branch)
         branch_kill(branch, strerror(-r));
 }
 
-/* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
- * first. */
+/* Runs the first steps of a session once, so that their copy-on-write faults are paid now and not by the
+ * first call. */
 static void warm_up(Warmup *warmup, Branch *branch)
 {
     Buf nothing _cleanup_(buf_deinit) = BUF_NULL;
@@ -264,7 +264,7 @@ static void warm_up(Warmup *warmup, Branch *branch)
         become_ready(warmup);
 }
 
-/* An interpreter that ended over its imports is followed by one that is not to import anything. */
+/* An interpreter that replaces one that died during its imports imports nothing. */
 static void import(Warmup *warmup, Branch *branch)
 {
     bool again = warmup->step == WARMUP_IMPORTS;

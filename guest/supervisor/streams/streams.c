@@ -189,7 +189,8 @@ size_t merge_recall(Merge *merge, uint8_t *ret)
     return n;
 }
 
-/* The head is read once, and after the pipe, as whoever writes a mark has filled the ring before. */
+/* Reads the head once, after the pipe: a writer fills the ring before it writes the mark, so every mark seen
+ * here is covered. */
 void merge_pipe(Merge *merge, const uint8_t *bytes, size_t n)
 {
     uint64_t head = ring_head(merge->ring);

@@ -126,13 +126,14 @@ static void rollback_restored(Tasks *tasks)
     Branch *branch = task->branch;
     CheckpointId id;
     const MsgRolledBackOrder reply = {
-        .checkpoint = checkpoint_id(id, task->number),
+        .checkpoint = checkpoint_id(id, task->checkpoint_number),
         .execution_count = branch->unreported.execution_count,
         .epoch = branch->epoch,
         .not_restored = notes_say(&branch->unreported.not_restored),
     };
 
-    if (branch->unreported.state != STATE_ROLLED_BACK || branch->unreported.checkpoint != task->number) {
+    if (branch->unreported.state != STATE_ROLLED_BACK ||
+        branch->unreported.checkpoint != task->checkpoint_number) {
         refuse_restored(tasks);
         return;
     }
@@ -149,7 +150,7 @@ static void rollback_begin(Tasks *tasks)
         task_refuse(tasks, ERR_NO_SUCH_CHECKPOINT, "the checkpoint is gone: %s", task->trouble);
         return;
     }
-    task->number = task->checkpoint->number;
+    task->checkpoint_number = task->checkpoint->number;
     branch_go_back(task->branch, task->checkpoint);
     task_await(tasks, AWAITS_BRANCH, rollback_restored);
 }
@@ -221,7 +222,7 @@ static void branch_copied(Tasks *tasks)
 static void branch_taken(Tasks *tasks)
 {
     Task *task = &tasks->task;
-    Branch *branch = branch_new_from(task->branch, task->number);
+    Branch *branch = branch_new_from(task->branch, task->new_branch);
 
     if (!branch) {
         task_refuse(tasks, ERR_INTERNAL, "%s", strerror(ENOMEM));
@@ -249,7 +250,7 @@ int task_branch(Tasks *tasks, const Message *message, Problem *problem)
         r = task_begin(tasks, message, from, problem);
     if (r < 0)
         return r;
-    tasks->task.number = body.branch;
+    tasks->task.new_branch = body.branch;
     tasks->task.checkpoint = checkpoint;
     if (checkpoint)
         task_await(tasks, AWAITS_CHECKPOINT, branch_taken);

@@ -1,4 +1,4 @@
-/* What tasks have in common: they begin, wait, and are over. */
+/* Tasks begin, wait, and are over. Most of them have files of their own. */
 #include "guest/supervisor/task/task.h"
 
 #include <errno.h>
@@ -225,7 +225,7 @@ int tasks_on_namespace(Tasks *tasks, Branch *branch, const Message *message, Pro
 
 /* ---- all tasks ---- */
 
-/* What an interpreter that owes a checkpoint has to make it, or to say why not, once another is wanted. */
+/* The time for an interpreter that owes a checkpoint, once another is wanted. */
 #define LISTENER_LIMIT (5 * NSEC_PER_SEC)
 
 TaskHandler task_handler(MessageKind kind)
@@ -254,7 +254,7 @@ TaskHandler task_handler(MessageKind kind)
     return NULL;
 }
 
-/* What a task is about */
+/* Branches and checkpoints of a task */
 
 int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem)
 {

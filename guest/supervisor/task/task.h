@@ -25,13 +25,15 @@ typedef enum TaskAwaits {
 
 typedef struct Task {
     TaskAwaits awaits;
-    void (*next)(Tasks *tasks); /* the step that follows */
-    uint64_t id;                /* the id of its message */
-    Branch *branch;             /* the branch that is waited for */
-    Branch *into;               /* commit: the branch whose place it takes */
-    Branch *made;               /* a branch made by this task, which ends should the task fail */
-    uint64_t number; /* of the branch to be, of the checkpoint to go back to, or of the call that is loaded */
-    uint64_t epoch;  /* of the branch when its interpreter was asked */
+    void (*next)(Tasks *tasks);  /* the step that follows */
+    uint64_t id;                 /* the id of its message */
+    Branch *branch;              /* the branch that is waited for */
+    Branch *into;                /* commit: the branch whose place it takes */
+    Branch *made;                /* a branch made by this task, which ends should the task fail */
+    uint64_t new_branch;         /* branch: the number of the branch to be */
+    uint64_t checkpoint_number;  /* rollback, load: of the checkpoint to go back to */
+    uint64_t execution_count;    /* load: of the call whose state is loaded */
+    uint64_t epoch;              /* of the branch when its interpreter was asked */
     Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
     bool started;                /* an interpreter was started, as there was none */
     CheckpointKind kind;         /* of the checkpoint that it takes */
@@ -41,11 +43,9 @@ typedef struct Task {
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
     bool resumes;      /* `load`: the state is that of a session which goes on */
-    uint64_t
-        thawed;    /* `load`: the number of the checkpoint that was made from the memory of another sandbox */
-    bool occupies; /* the branch is occupied by it, as by a call */
-    char *path;    /* of the directory */
-    Reason trouble; /* why the checkpoint is gone */
+    bool occupies;     /* the branch is occupied by it, as by a call */
+    char *path;        /* of the directory */
+    Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;
 
@@ -75,7 +75,7 @@ typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *proble
 TaskHandler task_handler(MessageKind kind);
 
 bool tasks_are_active(const Tasks *tasks);
-/* Whether the one under way is about that branch. */
+/* Returns whether the one under way is about that branch. */
 bool tasks_are_about(const Tasks *tasks, const Branch *branch);
 
 /* Nobody waits for its answer, and what the next controller asks for need not either. */
