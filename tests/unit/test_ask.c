@@ -1,4 +1,4 @@
-/* guest/supervisor/call/questions.h and the interruption of call.h: what a call may ask, and the time that it
+/* guest/supervisor/call/result.h and call.h: what a call may ask, and the time that it
  * takes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/questions.h"
+#include "guest/supervisor/call/result.h"
 #include "guest/supervisor/call/call.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"

@@ -10,7 +10,7 @@
 #include "guest/supervisor/branch/state_change.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/interpreter/interpreter.h"
-#include "guest/supervisor/streams/output.h"
+#include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
 
 /* Alarm: a one-shot timerfd for delays of a few milliseconds. A timer of the loop would change the timeout of

@@ -3,10 +3,8 @@
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
-#include "guest/supervisor/call/questions.h"
 #include "guest/supervisor/call/result.h"
 #include "guest/supervisor/link/link.h"
-#include "guest/supervisor/streams/output.h"
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
 

@@ -1,14 +1,50 @@
-/* Result of a call, in the terms of the record: what it showed, its status, and the error in plain words.
- * What became of the variables is another matter (state_change.h), told once it is certain. */
+/* Result of a call: what it asks and shows while it runs, and how it ended in the terms of the record, with
+ * the error in plain words. What became of the variables is another matter (state_change.h), told once it is
+ * certain. */
 #pragma once
 
 #include <sys/types.h>
 
 #include "guest/supervisor/branch/state_change.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
+#include "guest/supervisor/link/link.h"
+#include "proto/ask_mode.h"
 #include "proto/base/base.h"
 #include "proto/base/list.h"
 #include "proto/schema.h"
+
+/* Questions of one cell to the client that runs it: checked, kept until they are answered, and bounded. */
+typedef struct Questions {
+    AskMode mode;
+    List waiting; /* of Ask, oldest first */
+    size_t count; /* questions in `waiting` */
+    size_t asked; /* questions of the call so far */
+} Questions;
+
+void questions_init(Questions *questions, AskMode mode);
+void questions_deinit(Questions *questions); /* nobody is asked any more */
+
+/* 0, or -EPROTO with a Problem. */
+int question_decode(MsgAsk *ret, const msgpack_object_map *body, Problem *problem);
+int answer_decode(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem);
+
+/* The answer that the supervisor gives itself where nobody is asked, because of `why`. */
+MsgAnswer question_refusal(const MsgAsk *question, const char *why);
+
+/* Keeps a question of the call `id`. NULL, or why it is not asked. */
+const char *questions_add(Questions *questions, uint64_t id, const MsgAsk *question);
+
+/* An answer has come: its question waits no more. false: no question of that number waits. */
+bool questions_take(Questions *questions, uint64_t ask);
+
+/* Sends the questions that this controller has not been sent, oldest first. */
+void questions_send(Questions *questions, Link *link);
+bool questions_unsent(const Questions *questions);
+void questions_send_again(Questions *questions); /* the next controller gets all that wait */
+
+/* Appends to `frame` the `answer` that the interpreter gets, as its channel has it. 0, -ENOBUFS or -ENOMEM.
+ */
+int answer_encode(Buf *frame, uint64_t id, const MsgAnswer *answer);
 
 /* Why a call was asked to end. */
 typedef enum InterruptionCause {
@@ -18,7 +54,6 @@ typedef enum InterruptionCause {
 } InterruptionCause;
 
 /* The displays of one cell, checked and kept encoded until the record is written. */
-
 typedef struct Displays {
     List entries; /* of DisplayEntry, in order */
     size_t count;

@@ -12,7 +12,7 @@
 #include "guest/supervisor/command/background.h"
 #include "guest/supervisor/command/child.h"
 #include "guest/supervisor/link/link.h"
-#include "guest/supervisor/streams/output.h"
+#include "guest/supervisor/streams/streams.h"
 
 /* Exec: one command, or one process in the background, from its `exec` to its record. They run beside the
  * calls, and beside each other. */

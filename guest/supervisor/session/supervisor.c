@@ -401,7 +401,7 @@ static int handle_answer(Executor *executor, const Message *message)
 
 static int handle_for_session(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    TaskHandler handle_task = task_handler(message->kind);
+    TaskHandler handle_task;
 
     switch (message->kind) {
     case MSG_EXECUTE:
@@ -431,6 +431,7 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
     case MSG_FILES:
         return files_process_ask(&supervisor->files, message, problem);
     default:
+        handle_task = task_handler(message->kind);
         if (handle_task)
             return handle_task(&supervisor->tasks, message, problem);
         return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));

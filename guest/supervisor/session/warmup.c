@@ -12,11 +12,6 @@
 /* The time for all imports. Modules that are not imported after this never will be. */
 #define IMPORT_LIMIT (60 * NSEC_PER_SEC)
 
-bool warmup_is_spare(const Warmup *warmup)
-{
-    return warmup->step != WARMUP_NONE;
-}
-
 void warmup_init(Warmup *warmup, Branches *branches, Link *link)
 {
     *warmup = (Warmup){.branches = branches, .link = link};

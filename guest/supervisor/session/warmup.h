@@ -42,7 +42,11 @@ typedef struct Warmup {
 /* A session, until warmup_begin(). `branches` and `link` outlive it. */
 void warmup_init(Warmup *warmup, Branches *branches, Link *link);
 void warmup_deinit(Warmup *warmup);
-bool warmup_is_spare(const Warmup *warmup); /* or a session by now */
+/* false: a session by now. */
+static inline bool warmup_is_spare(const Warmup *warmup)
+{
+    return warmup->step != WARMUP_NONE;
+}
 
 /* With the first welcome, before its interpreter is started. `setup` may be absent. 0, or -EPROTO with a
  * Problem. */

@@ -290,11 +290,6 @@ int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, 
 
 /* Beginning and end */
 
-bool tasks_are_active(const Tasks *tasks)
-{
-    return tasks->task.awaits != AWAITS_NOTHING;
-}
-
 bool tasks_are_about(const Tasks *tasks, const Branch *branch)
 {
     const Task *task = &tasks->task;

@@ -74,7 +74,11 @@ typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *proble
 /* NULL when there is no such task. */
 TaskHandler task_handler(MessageKind kind);
 
-bool tasks_are_active(const Tasks *tasks);
+static inline bool tasks_are_active(const Tasks *tasks)
+{
+    return tasks->task.awaits != AWAITS_NOTHING;
+}
+
 /* Returns whether the one under way is about that branch. */
 bool tasks_are_about(const Tasks *tasks, const Branch *branch);
 
