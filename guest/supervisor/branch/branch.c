@@ -522,7 +522,7 @@ void branch_protection(const Branch *branch, Protection *ret)
         reason_set(ret->reason, "%s", state_change_no_checkpoint);
 }
 
-/* Calls */
+/* ---- calls ---- */
 
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now)
 {
@@ -584,7 +584,7 @@ void branch_take_place(Branch *branch, Branch *of)
             checkpoint->branch = branch->number;
 }
 
-/* Starting */
+/* ---- starting ---- */
 
 static void on_start_due(LoopTimer *timer)
 {
@@ -643,7 +643,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     return r;
 }
 
-/* Messages of the interpreter */
+/* ---- messages of the interpreter ---- */
 
 static int check_copy(const Branch *branch, Problem *problem)
 {

@@ -13,8 +13,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* ---- all branches ---- */
-
 /* Killing is given up after this, where processes are born faster than a walk can end them. */
 #define KILL_LIMIT (300 * NSEC_PER_MSEC)
 
@@ -32,7 +30,7 @@ void branches_set_environment(Branches *set, Environment *environment)
     *environment = (Environment){0};
 }
 
-/* Processes */
+/* ---- processes ---- */
 
 static void on_reaped(void *context, pid_t pid, int status, const struct rusage *usage)
 {
@@ -149,7 +147,7 @@ static int branches_kill_others(Branches *set, Branch *branch)
     return MAX(r, 0);
 }
 
-/* Checkpoints */
+/* ---- checkpoints ---- */
 
 static Branches *branches_of(Checkpoints *checkpoints)
 {
@@ -229,7 +227,7 @@ static void on_gone(Checkpoints *checkpoints, Checkpoint *checkpoint, const char
     branches_changed(set);
 }
 
-/* Their life */
+/* ---- their life ---- */
 
 void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events)
 {
@@ -294,7 +292,7 @@ int branch_end_processes(Branch *branch)
     return ended;
 }
 
-/* The end of going back */
+/* ---- the end of going back ---- */
 
 static void finish(Branch *branch, StateChange *change)
 {
@@ -419,7 +417,7 @@ void branch_forget_line(Branch *branch)
     checkpoints_drop_automatic(&branch->set->checkpoints, branch->number, NULL);
 }
 
-/* The way back */
+/* ---- the way back ---- */
 
 /* A copy in the making may yet come, although its checkpoint goes. */
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)

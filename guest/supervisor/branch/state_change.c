@@ -100,7 +100,7 @@ void state_change_describe(const StateChange *change, char *sentence_text, size_
     }
 }
 
-/* Notes */
+/* ---- notes ---- */
 
 void notes_deinit(EncodedNotes *notes)
 {

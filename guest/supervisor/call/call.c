@@ -1,4 +1,4 @@
-/* A call waits for its interpreter or a checkpoint, begins, and is interrupted. */
+/* A call, from its `execute` to its record. */
 #include "guest/supervisor/call/call.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/limits.h"
+
+/* ---- its interruption ---- */
 
 static void on_due(LoopTimer *timer);
 
@@ -80,6 +82,8 @@ void interruption_end(Interruption *interruption)
     if (interruption->loop)
         loop_timer_cancel(&interruption->timer);
 }
+
+/* ---- its parts ---- */
 
 static int encode_request(Cell *cell, const MsgExecute *asked)
 {
@@ -329,7 +333,7 @@ static void call_abandon(Executor *executor, const char *name, const char *what,
     call_finish_kept(executor);
 }
 
-/* The interpreter is lost */
+/* ---- the interpreter is lost ---- */
 
 static void end_lost(Cell *cell, const Loss *loss)
 {
@@ -398,7 +402,7 @@ void executor_end_reset(Executor *executor, Branch *branch)
     call_finish(executor, &change);
 }
 
-/* The beginning */
+/* ---- its beginning ---- */
 
 /* A call that has not begun cannot be interrupted. An interpreter that does not answer at all is killed as
  * under one that runs; without an interpreter, recovery and start have limits of their own. */
@@ -499,7 +503,7 @@ void executor_on_start_failed(Executor *executor, Branch *branch, const char *wh
         call_abandon(executor, "InterpreterFailed", "cannot start the interpreter", why);
 }
 
-/* From the controller */
+/* ---- from the controller ---- */
 
 int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem)
 {
@@ -570,7 +574,7 @@ void executor_on_controller_lost(Executor *executor)
     call_update_flow(executor, executor->cell->branch);
 }
 
-/* Their life */
+/* ---- their life ---- */
 
 void executor_init(Executor *executor, Branches *branches, Link *link)
 {
@@ -604,7 +608,7 @@ static int refuse_foreign(const Cell *cell, const Message *message, Problem *pro
     return problem_set(problem, ERR_BAD_REQUEST, "`%s` that belongs to no call", message_name(message->kind));
 }
 
-/* Output and displays */
+/* ---- output and displays ---- */
 
 void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
 {
@@ -632,7 +636,7 @@ static int on_display(Executor *executor, Cell *cell, const Message *message, Pr
     return r;
 }
 
-/* Questions */
+/* ---- questions ---- */
 
 /* Sends an answer to the interpreter. Negative with a Problem: it is not spoken to any more. */
 static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer, Problem *problem)
@@ -708,7 +712,7 @@ int executor_answer(Executor *executor, const Message *message, Problem *problem
     return 0;
 }
 
-/* The end */
+/* ---- its own end ---- */
 
 /* Ends a call whose effects are undone. */
 static void end_undone(Cell *cell)

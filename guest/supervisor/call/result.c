@@ -413,7 +413,7 @@ Value displays_say(const Displays *displays)
     return (Value){.write = write_displays, .source = displays};
 }
 
-/* The end of a cell */
+/* ---- `executed` of the interpreter ---- */
 
 static int take_displays(Displays *displays, const Value *rows, Problem *problem)
 {

@@ -138,7 +138,7 @@ void checkpoint_reaped(Checkpoint *checkpoint)
         checkpoint->state = CHECKPOINT_ENDED;
 }
 
-/* Messages of a copy */
+/* ---- messages of a copy ---- */
 
 /* A child of ours that is nothing else. */
 static bool may_be(const Checkpoint *checkpoint, pid_t sender)
@@ -474,7 +474,7 @@ Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name)
     return first_where(set, is_called, &id_or_name);
 }
 
-/* Listing */
+/* ---- listing ---- */
 
 void checkpoint_say(CheckpointRow *ret, const Checkpoint *checkpoint)
 {

@@ -319,7 +319,7 @@ static int set_line(CommandSpec *program, Text line, Problem *problem)
     return 0;
 }
 
-/* ---- where ---- */
+/* ---- its directory ---- */
 
 static bool is_below_session(Text path)
 {
@@ -351,7 +351,7 @@ static int set_directory(CommandSpec *program, Text said, const CommandLine *com
     return program->directory ? 0 : out_of_memory(problem);
 }
 
-/* ---- all of it ---- */
+/* ---- the specification ---- */
 
 int command_spec_init(CommandSpec *ret, const MsgProgram *said, const CommandLine *command_line,
                       const Environment *environment, Problem *problem)

@@ -581,8 +581,6 @@ void commands_deinit(Commands *all)
         exec_free(exec);
 }
 
-/* ---- questions about one ---- */
-
 static int refuse_unknown(Text process, Problem *problem)
 {
     return problem_set(problem, ERR_NO_SUCH_RUN,
@@ -602,7 +600,7 @@ static int reply_nothing(const Commands *all, uint64_t id)
     return 0;
 }
 
-/* ---- each of them ---- */
+/* ---- what is asked of one ---- */
 
 static int check_signal(const MsgProcessSignal *asked, Problem *problem)
 {
@@ -667,7 +665,7 @@ static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Pro
                            &ask->send, problem);
 }
 
-/* ---- which it is ---- */
+/* ---- which one is asked ---- */
 
 static int check_one(const MsgProcessAsk *ask, Problem *problem)
 {

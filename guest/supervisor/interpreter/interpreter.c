@@ -32,7 +32,7 @@ static void fault(Interpreter *interpreter, const char *reason)
     interpreter->on_fault(interpreter, reason);
 }
 
-/* Sending */
+/* ---- sending ---- */
 
 static void send_out(Interpreter *interpreter)
 {
@@ -110,7 +110,7 @@ bool inquiries_answered(Inquiries *inquiries, uint64_t id)
     return true;
 }
 
-/* Receiving */
+/* ---- receiving ---- */
 
 static int take_messages(Interpreter *interpreter, Problem *problem)
 {
@@ -233,7 +233,7 @@ void interpreter_deinit(Interpreter *interpreter)
     buf_deinit(&interpreter->complaint);
 }
 
-/* Starting */
+/* ---- starting ---- */
 
 typedef struct Ends {
     int channel, out, err, ring; /* they go with `restore` in this order; the last may be missing */
@@ -419,7 +419,7 @@ void interpreter_interrupt(Interpreter *interpreter)
         kill(interpreter->pid, SIGINT);
 }
 
-/* Ending */
+/* ---- ending ---- */
 
 bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const struct rusage *usage)
 {

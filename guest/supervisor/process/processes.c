@@ -116,8 +116,6 @@ static bool table_descends(const ProcessTable *table, const Process *process, pi
     return false;
 }
 
-/* ---- ends ---- */
-
 int processes_reap(ProcessesReaped reaped, void *context)
 {
     for (;;) {
@@ -134,7 +132,7 @@ int processes_reap(ProcessesReaped reaped, void *context)
     }
 }
 
-/* All of them */
+/* ---- all of them ---- */
 
 static void kill_descendants_by_walk(void)
 {
@@ -177,7 +175,7 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
     return 0;
 }
 
-/* All but some */
+/* ---- all but some ---- */
 
 /* Rounds in a row that must find nothing new: a walk can miss one whose parent has just ended. */
 #define QUIET_ROUNDS 2
@@ -330,7 +328,7 @@ int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t li
     return r < 0 ? r : purge.counted;
 }
 
-/* Questions about one process */
+/* ---- questions about one process ---- */
 
 bool processes_is_descendant(pid_t pid)
 {

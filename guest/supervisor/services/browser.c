@@ -6,11 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "guest/supervisor/process/spawn.h"
+#include "guest/supervisor/services/ports.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -191,21 +190,6 @@ static void on_asked(LoopFile *file, uint32_t events)
     watch_askers(browser);
 }
 
-/* Everybody in the sandbox may connect. */
-static int listen_at(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (strlen(path) >= sizeof(address.sun_path))
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, SOMAXCONN) < 0)
-        return -errno;
-    return take_fd(&fd);
-}
-
 void browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
                   const Environment *environment)
 {
@@ -218,7 +202,7 @@ void browser_init(Browser *browser, Loop *loop, const CommandLine *command_line,
                          .said = {.fd = -1, .on_data = on_data, .on_end = on_end}};
     if (!command_line->browser_socket)
         return;
-    r = listen_at(command_line->browser_socket);
+    r = listen_at_path(command_line->browser_socket, SOMAXCONN);
     if (r >= 0) {
         browser->listener = r;
         r = loop_file_add(loop, &browser->file, browser->listener, EPOLLIN, on_asked);

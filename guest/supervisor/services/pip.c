@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include "guest/supervisor/command_line.h"
+#include "guest/supervisor/services/ports.h"
 #include "proto/base/log.h"
 
 #define OUT_MAX (1u << 20) /* bytes that wait for a program which does not read; more are left out */
@@ -169,26 +168,6 @@ static void listen_if_room(Pip *pip)
         loop_file_change(&pip->listener, pip->count < PIP_ASKS_MAX ? EPOLLIN : 0);
 }
 
-static int listen_at(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd;
-
-    if (strlen(path) >= sizeof(address.sun_path))
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    unlink(path);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, PIP_ASKS_MAX) < 0) {
-        int r = -errno;
-
-        closep(&fd);
-        return r;
-    }
-    return fd;
-}
-
 void pip_init(Pip *pip, Loop *loop, Link *link)
 {
     const char *path = getenv(PIP_VARIABLE);
@@ -197,7 +176,8 @@ void pip_init(Pip *pip, Loop *loop, Link *link)
     *pip = (Pip){.loop = loop, .link = link, .listener.fd = -1};
     list_init(&pip->asks);
     snprintf(pip->path, sizeof(pip->path), "%s", path ? path : PIP_SOCKET);
-    fd = listen_at(pip->path);
+    unlink(pip->path);
+    fd = listen_at_path(pip->path, PIP_ASKS_MAX);
     if (fd >= 0 && loop_file_add(loop, &pip->listener, fd, EPOLLIN, on_connection) < 0)
         closep(&fd);
     if (fd < 0)

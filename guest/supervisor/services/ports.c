@@ -5,12 +5,31 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/passing.h"
 #include "proto/limits.h"
+
+/* ---- sockets ---- */
+
+int listen_at_path(const char *path, int backlog)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd _cleanup_(closep) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || chmod(path, 0666) < 0 ||
+        listen(fd, backlog) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+/* ---- dials ---- */
 
 /* A loopback answers at once, but a server whose queue is full does not. */
 #define DIAL_LIMIT (10 * NSEC_PER_SEC)

@@ -1,5 +1,6 @@
-/* Dials: connections to ports of the sandbox's loopback, which are handed to the controller as descriptors.
- */
+/* Ports of the sandbox's loopback, and sockets at which its code asks.
+ *
+ * Dials: connections to ports, which are handed to the controller as descriptors. */
 #pragma once
 
 #include "guest/supervisor/link/link.h"
@@ -25,7 +26,6 @@ void dials_on_controller_lost(Dials *all);
 
 /* Outlet: a port of the sandbox's loopback that leads to the network, as far as the host lets it: whoever
  * connects to it is handed to the egress process of the host, and nothing that is said there is read here. */
-
 typedef struct Outlet {
     Loop *loop;
     LoopFile file;
@@ -41,3 +41,7 @@ void outlet_deinit(Outlet *outlet);
 /* Opens it, if it is not: at NETWORK_FORWARDER, or where that is taken, at any port. 0 or a negative errno.
  */
 int outlet_open(Outlet *outlet);
+
+/* Listens at a unix socket to which everybody in the sandbox may connect. The descriptor, or a negative
+ * errno. */
+int listen_at_path(const char *path, int backlog);

@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* Taking the next steps */
+/* ---- taking the next steps ---- */
 
 static void on_wake(LoopIdle *idle)
 {
@@ -31,7 +31,7 @@ static void on_signal(LoopSignals *signals, int number, pid_t sender)
         loop_stop(supervisor->loop, 0);
 }
 
-/* Events of branches */
+/* ---- events of branches ---- */
 
 static Supervisor *supervisor_of(const Branches *set)
 {
@@ -184,7 +184,7 @@ static const BranchEvents branch_events = {
     .gone = on_gone,
 };
 
-/* Settings */
+/* ---- settings ---- */
 
 /* The environment is taken. */
 static void apply(Supervisor *supervisor, Settings *settings)
@@ -268,7 +268,7 @@ static int supervisor_proxy(Supervisor *supervisor, Problem *problem)
 
 #define PEER "limpet-guest/" LIMPET_VERSION
 
-/* Welcome and claim */
+/* ---- welcome and claim ---- */
 
 /* The mode of that word; `auto` where it is absent. */
 static CheckpointMode mode_of(Text word)
@@ -356,7 +356,7 @@ static int handle_claim(Supervisor *supervisor, const Message *message, Problem 
     return r;
 }
 
-/* Calls */
+/* ---- calls ---- */
 
 static int handle_execute(Executor *executor, const Message *message, Problem *problem)
 {
@@ -397,7 +397,7 @@ static int handle_answer(Executor *executor, const Message *message)
     return 0;
 }
 
-/* All of them */
+/* ---- all of them ---- */
 
 static int handle_for_session(Supervisor *supervisor, const Message *message, Problem *problem)
 {
@@ -455,7 +455,7 @@ static int handle(Supervisor *supervisor, const Message *message, Problem *probl
     return handle_for_session(supervisor, message, problem);
 }
 
-/* The connection */
+/* ---- the connection ---- */
 
 static Supervisor *supervisor_of_link(Link *link)
 {
@@ -561,7 +561,7 @@ static void controller_disconnect(Supervisor *supervisor)
     link_deinit(&supervisor->link);
 }
 
-/* Its life */
+/* ---- its life ---- */
 
 static int watch_signals(Supervisor *supervisor)
 {

@@ -37,7 +37,7 @@ static Branch *first_branch(const Warmup *warmup)
     return branches_find(warmup->branches, 0);
 }
 
-/* Names of modules */
+/* ---- names of modules ---- */
 
 /* NULL: none. */
 static int keep_names(Buf *ret, const Value *names)
@@ -56,7 +56,7 @@ static int keep_names(Buf *ret, const Value *names)
     return writer_finish(&w);
 }
 
-/* To the interpreter */
+/* ---- to the interpreter ---- */
 
 static void write_environment(Writer *w, const void *source)
 {
@@ -139,7 +139,7 @@ static void note_failure(Branch *branch, const Value *failed)
     branches_changed(branch->set);
 }
 
-/* To the controller */
+/* ---- to the controller ---- */
 
 void warmup_tell(Warmup *warmup)
 {
@@ -153,7 +153,7 @@ void warmup_tell(Warmup *warmup)
         link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
-/* From step to step */
+/* ---- from step to step ---- */
 
 int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem)
 {
@@ -353,7 +353,7 @@ void warmup_on_lost(Warmup *warmup, const Branch *branch)
     fail(warmup, text_of(WIFSIGNALED(status) ? "Crashed" : "Exited"), text_of(message), text_of(""));
 }
 
-/* The network */
+/* ---- the network ---- */
 
 void warmup_proxy(Warmup *warmup)
 {
@@ -366,7 +366,7 @@ void warmup_proxy(Warmup *warmup)
     }
 }
 
-/* The claim */
+/* ---- the claim ---- */
 
 static void start_anew(Branch *branch)
 {

@@ -569,7 +569,7 @@ bool output_file(const Output *output, char *ret, size_t size)
     return true;
 }
 
-/* Both streams of one writer */
+/* ---- both streams of one writer ---- */
 
 void outputs_init(Output outputs[OUTPUTS], const OutputLimits *limits, const char *stem)
 {

@@ -118,7 +118,7 @@ static char *path_inside(const Tasks *tasks, Text path)
     return asprintf(&ret, "%s/%.*s", directory, (int)(path.size - n), path.data + n) < 0 ? NULL : ret;
 }
 
-/* Another sandbox's memory */
+/* ---- another sandbox's memory ---- */
 
 /* The state is that of the checkpoint, and the session goes on with it. */
 static void resume(Tasks *tasks)

@@ -254,7 +254,7 @@ TaskHandler task_handler(MessageKind kind)
     return NULL;
 }
 
-/* Branches and checkpoints of a task */
+/* ---- branches and checkpoints of a task ---- */
 
 int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem)
 {
@@ -288,7 +288,7 @@ int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, 
     return 0;
 }
 
-/* Beginning and end */
+/* ---- beginning and end ---- */
 
 bool tasks_are_about(const Tasks *tasks, const Branch *branch)
 {
@@ -355,7 +355,7 @@ void tasks_on_controller_lost(Tasks *tasks)
         task_cancel(tasks, "the controller that asked for it is gone");
 }
 
-/* Waiting */
+/* ---- waiting ---- */
 
 void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))
 {
@@ -500,7 +500,7 @@ void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why)
     reason_set(task->trouble, "%s", why ? why : "it was given up");
 }
 
-/* Checkpoints */
+/* ---- checkpoints ---- */
 
 /* The pristine checkpoint has no id that could be told. What is saved is what there is now: threads may have
  * gone on since the last call. */
@@ -532,7 +532,7 @@ void task_take_checkpoint(Tasks *tasks, CheckpointKind kind, void (*next)(Tasks 
     task_await(tasks, AWAITS_LISTENER, freeze);
 }
 
-/* Their life */
+/* ---- their life ---- */
 
 void tasks_init(Tasks *tasks, Branches *branches, Executor *executor, Link *link)
 {
