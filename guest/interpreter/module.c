@@ -71,6 +71,25 @@ static PyObject *forked(PyObject *module, PyObject *unused)
     return PyLong_FromLong(run.forked ? getpid() : 0);
 }
 
+/* own_attributes(object) → dict: its own, without asking it; empty where it has none. */
+static PyObject *own_attributes(PyObject *module, PyObject *object)
+{
+    /* Types keep theirs in a way of their own. */
+    PyObject *dict = PyType_Check(object) ? NULL : PyObject_GenericGetDict(object, NULL);
+
+    if (dict && PyDict_Check(dict))
+        return dict;
+    Py_XDECREF(dict);
+    PyErr_Clear();
+    return PyDict_New();
+}
+
+/* character_size(text) → int: bytes of each character in memory. */
+static PyObject *character_size(PyObject *module, PyObject *text)
+{
+    return PyLong_FromLong(PyUnicode_Check(text) ? (long)PyUnicode_KIND(text) : 0);
+}
+
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
@@ -84,6 +103,8 @@ static PyMethodDef methods[] = {
     {"ask", ask_ask, METH_VARARGS, NULL},
     {"fork", child_fork, METH_O, NULL},
     {"forked", forked, METH_NOARGS, NULL},
+    {"own_attributes", own_attributes, METH_O, NULL},
+    {"character_size", character_size, METH_O, NULL},
     {0},
 };
 

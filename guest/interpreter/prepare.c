@@ -6,7 +6,7 @@
 #include "guest/interpreter/cell.h"
 #include "guest/interpreter/checkpoint/rehearsal.h"
 #include "guest/interpreter/error.h"
-#include "guest/interpreter/namespace/changed.h"
+#include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/quietly.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/run.h"
@@ -86,15 +86,6 @@ static PyObject *text_or_none(Text text)
                      : Py_NewRef(Py_None);
 }
 
-/* To the first cell what the code bound was always there. */
-static void forget_changes(void)
-{
-    Changes changes;
-
-    changes_collect(&changes);
-    changes_release(&changes);
-}
-
 /* A function of prepare.py. */
 static void call(const char *name)
 {
@@ -108,7 +99,7 @@ static PyObject *set_up(Text code)
 {
     call("begin_setup");
     PyObject *error = cell_set_up(code);
-    forget_changes();
+    names_forget(); /* to the first cell they were always there */
     call("end_setup");
     return error;
 }

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/namespace/changed.h"
-#include "guest/interpreter/namespace/kind.h"
-#include "guest/interpreter/namespace/label.h"
-#include "guest/interpreter/namespace/namespace.h"
+#include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/pyvalue.h"
 #include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/stream.h"
 #include "guest/interpreter/text.h"
 
@@ -55,56 +53,26 @@ void outcome_deinit(CellOutcome *outcome)
     Py_CLEAR(outcome->memory);
 }
 
-static bool is_holder(PyObject *row)
+/* Plain data that limpet_runtime has made. */
+static void write_plain(Writer *w, const void *source)
 {
-    return PyTuple_CheckExact(row) && PyTuple_GET_SIZE(row) == 3 &&
-           PyUnicode_CheckExact(PyTuple_GET_ITEM(row, 0)) && PyType_Check(PyTuple_GET_ITEM(row, 1)) &&
-           PyLong_CheckExact(PyTuple_GET_ITEM(row, 2));
+    ValueBudget budget = {.nodes = LIMIT_NODES, .keys = LIMIT_KEYS, .depth = LIMIT_DEPTH};
+
+    if (write_value(w, (PyObject *)source, &budget))
+        writer_fail(w, -EINVAL);
 }
 
-static bool are_holders(PyObject *list)
+/* Of what is no list: absent. */
+static Value plain(PyObject *list)
 {
-    if (!list || !PyList_CheckExact(list) || PyList_GET_SIZE(list) > (Py_ssize_t)LIMIT_HOLDERS)
-        return false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        if (!is_holder(PyList_GET_ITEM(list, i)))
-            return false;
-    }
-    return true;
-}
-
-static void write_holders(Writer *w, const void *source)
-{
-    PyObject *list = (PyObject *)source;
-
-    write_array(w, (size_t)PyList_GET_SIZE(list));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        PyObject *row = PyList_GET_ITEM(list, i);
-        Label name, type;
-
-        label_init(&name);
-        label_add_str(&name, PyTuple_GET_ITEM(row, 0));
-        type_name((PyTypeObject *)PyTuple_GET_ITEM(row, 1), &type);
-        body_write(w, MsgHolder,
-                   (&(MsgHolder){
-                       .name = {name.data, name.size},
-                       .type = {type.data, type.size},
-                       .bytes = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, 2)),
-                   }));
-    }
-}
-
-/* Of what is no such list: absent. */
-static Value holders_say(PyObject *list)
-{
-    return are_holders(list) ? (Value){.write = write_holders, .source = list} : (Value){0};
+    return list && PyList_CheckExact(list) ? (Value){.write = write_plain, .source = list} : (Value){0};
 }
 
 int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
 {
     const char *version = Py_GetVersion();
     char peer[128];
-    MsgReady said = {.not_restored = notes_say(not_restored), .memory = holders_say(memory)};
+    MsgReady said = {.not_restored = notes_say(not_restored), .memory = plain(memory)};
 
     snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
              (int)strcspn(version, " "), version);
@@ -115,7 +83,7 @@ int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
 /* The texts of a cell's end, and what they point to. */
 typedef struct OutcomeTexts {
     StrText result, name, message, traceback;
-    Changes changes;
+    NameChanges changes;
 } OutcomeTexts;
 
 static void outcome_texts_deinit(OutcomeTexts *texts)
@@ -124,7 +92,7 @@ static void outcome_texts_deinit(OutcomeTexts *texts)
     str_text_deinit(&texts->name);
     str_text_deinit(&texts->message);
     str_text_deinit(&texts->traceback);
-    changes_release(&texts->changes);
+    name_changes_deinit(&texts->changes);
 }
 
 static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error)
@@ -155,36 +123,31 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
     said.result = texts.result.text;
     if (outcome->error)
         take_error(&said.error, &texts, outcome->error);
-    said.memory = holders_say(outcome->memory);
-    changes_collect(&texts.changes);
+    said.memory = plain(outcome->memory);
+    names_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
-    said.changed = changes_say(&texts.changes);
+    said.changed = (MsgChanged){plain(texts.changes.added), plain(texts.changes.changed),
+                                plain(texts.changes.deleted), texts.changes.more};
     return channel_say(ret, MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 
 int reply_namespace(uint64_t id)
 {
-    Listed listed _cleanup_(listed_release);
-    MsgNamespace said;
+    _pyref_ PyObject *listing = runtime_call(runtime.listing, 1, (PyObject *[]){runtime.main_dict});
+    _pyref_ PyObject *none = PyList_New(0);
+    PyObject *names = none;
+    unsigned long long more = 0;
 
-    listed_hold(&listed);
-    said = listed_say(&listed);
-    return say(MSG_NAMESPACE, id, MsgNamespace, &said);
-}
-
-static void write_failed(Writer *w, const void *source)
-{
-    PyObject *failed = (PyObject *)source;
-
-    write_array(w, (size_t)PyList_GET_SIZE(failed));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(failed); i++)
-        write_label_of(w, PyList_GET_ITEM(failed, i));
+    if (!none || (listing && !PyArg_ParseTuple(listing, "OK", &names, &more)))
+        PyErr_Clear();
+    return say(MSG_NAMESPACE, id, MsgNamespace, (&(MsgNamespace){plain(names), more}));
 }
 
 int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
 {
     OutcomeTexts texts _cleanup_(outcome_texts_deinit) = {0};
-    MsgPrepared prepared = {.failed = {.write = write_failed, .source = failed}, .has_error = error};
+    _pyref_ PyObject *notes = runtime_call(runtime.labels, 1, &failed);
+    MsgPrepared prepared = {.failed = plain(notes), .has_error = error};
 
     if (error)
         take_error(&prepared.error, &texts, error);
@@ -193,13 +156,12 @@ int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
 
 int reply_moved(MessageKind kind, uint64_t id, PyObject *error, PyObject *missing)
 {
-    Label label;
-    MsgSavedCell moved = {.missing = {.write = write_failed, .source = missing}};
+    StrText reason _cleanup_(str_text_deinit);
+    _pyref_ PyObject *notes = runtime_call(runtime.labels, 1, &missing);
+    MsgSavedCell moved = {.missing = plain(notes)};
 
-    label_init(&label);
-    if (error)
-        label_add_str(&label, error);
-    moved.error = label_text(&label);
+    str_text(&reason, error, LIMIT_NOTE, CUT_END);
+    moved.error = reason.text;
     return say(kind, id, MsgSavedCell, &moved);
 }
 

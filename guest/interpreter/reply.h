@@ -8,7 +8,7 @@
 typedef struct CellOutcome {
     PyObject *result;     /* str, or NULL: the cell has no value */
     PyObject *error;      /* tuple (name, message, traceback) of str, or NULL */
-    PyObject *memory;     /* list of tuples (name, type, bytes) of what holds most of it, or NULL */
+    PyObject *memory;     /* list as memory.py makes it of what holds most of it, or NULL */
     bool lacked_memory;   /* it ended with a MemoryError */
     double cpu;           /* seconds, of the interpreter and the children it waited for */
     uint64_t peak_memory; /* bytes, of the interpreter since it began */

@@ -10,7 +10,7 @@
 #include "guest/interpreter/frozen/frozen.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/module.h"
-#include "guest/interpreter/namespace/bindings.h"
+#include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/starters.h"
@@ -170,8 +170,9 @@ static int set_path(Problem *problem)
 
 static int load_runtime(Problem *problem)
 {
-    if (starters_watch() < 0 || runtime_init() < 0 || guard_init() < 0 || bindings_init() < 0)
+    if (starters_watch() < 0 || runtime_init() < 0 || guard_init() < 0)
         return fail_exception("limpet_runtime", problem);
+    names_forget();
     return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }
 
