@@ -4,8 +4,8 @@ A cell may have replaced builtins and attributes of libraries. So builtins are t
 objects are read by getters written in C, or from their own dictionaries.
 """
 
-from builtins import Exception, bool, bytearray, bytes, complex, dict, float, frozenset, hash, id, int, len, list, range
-from builtins import repr, set, str, sum, tuple, type, vars, zip
+from builtins import Exception, bool, bytearray, bytes, complex, dict, float, frozenset, hash, id, int, len, list, map
+from builtins import range, repr, set, str, sum, tuple, type, vars, zip
 from sys import byteorder
 
 from _limpet import character_size, own_attributes
@@ -23,16 +23,15 @@ OF_TYPE = vars(type)["__dict__"].__get__
 
 
 def label(text):
-    """At most NOTE bytes of UTF-8, with an ellipsis where something was cut off."""
-    text = str.__str__(text)
-    if len(text) <= NOTE and str.isascii(text):
+    """At most NOTE bytes of UTF-8, with an ellipsis where something was cut off. `text` is a plain str."""
+    if len(text) <= NOTE and text.isascii():
         return text
-    data = str.encode(text[: NOTE + 1], "utf-8", "backslashreplace")
+    data = text[: NOTE + 1].encode("utf-8", "backslashreplace")
     return bytes.decode(data if len(data) <= NOTE else data[: NOTE - 3], "utf-8", "ignore") + "…" * (len(data) > NOTE)
 
 
 def labels(texts):
-    return [label(text) for text in texts]
+    return [label(str.__str__(text)) for text in texts]
 
 
 def find(items, name):
@@ -88,8 +87,7 @@ def attribute(value, name):
 
 
 def is_array(value):
-    known = known_of(type(value))
-    return known is not None and known[2] is array_facts
+    return find_kind(type(value))[2] is array_facts
 
 
 def array_shape(array):
@@ -112,7 +110,8 @@ def dtype_name(dtype):
 
 
 def array_facts(array):
-    return list(array_shape(array)), dtype_name(native(array, "dtype")), native(array, "nbytes"), None
+    shape = array_shape(array)
+    return list(shape) if len(shape) <= DIMENSIONS else None, dtype_name(native(array, "dtype")), native(array, "nbytes"), None
 
 
 # A frame of pandas has a manager with the labels of its axes, the rows last, and with blocks: each has one array of NumPy
@@ -205,6 +204,10 @@ LIBRARIES = {
 }
 
 
+def nothing(value):
+    return NOTHING
+
+
 def scalar_facts(value):
     return None, None, None, repr(value)
 
@@ -243,42 +246,35 @@ for facts, kinds in (
     known |= {id(kind): (kind, kind.__name__, facts, None) for kind in kinds}
 
 
-def known_of(kind):
-    """None for other types, of which only the name is told."""
+def find_kind(kind):
+    """An entry as in `known`: for types that are not there, of which only the name is told, one that is not kept."""
     if id(kind) in known:
         return known[id(kind)]
     names = (module_of(kind) or "").partition(".")[0], str.__str__(NAME(kind))
     if names not in LIBRARIES:
-        return None
+        return kind, type_name(kind), nothing, None
     known[id(kind)] = kind, type_name(kind), *LIBRARIES[names]
     return known[id(kind)]
 
 
-def describe(name, value):
-    kind, facts = type(value), NOTHING
-    found = known_of(kind)
+def describe(pair):
+    name, value = pair
+    kind = type(value)
+    _, type_text, facts, _ = find_kind(kind)
     try:
-        facts = found[2](value) if found else NOTHING
-    except Exception:
-        pass  # an object that does not look as it should, as in a version of its library to come
-    shape, dtype, size, text = facts
-    return {
-        "name": label(name),
-        "type": found[1] if found else type_name(kind),
-        "shape": shape if shape is None or len(shape) <= DIMENSIONS else None,
-        "dtype": None if dtype is None else label(dtype),
-        "bytes": size,
-        "repr": text,
-    }
+        shape, dtype, size, text = facts(value)
+    except Exception:  # it does not look as it should, as in a version of its library to come
+        shape, dtype, size, text = NOTHING
+    return {"name": label(name), "type": type_text, "shape": shape, "dtype": dtype, "bytes": size, "repr": text}
 
 
 def describe_all(pairs):
-    return [describe(name, value) for name, value in pairs or ()]
+    return list(map(describe, pairs)) if pairs else []
 
 
 def describe_changes(added, changed, deleted):
     """Of lists of names and values, and of names; each may be None."""
-    return describe_all(added), describe_all(changed), labels(deleted or ())
+    return describe_all(added), describe_all(changed), labels(deleted) if deleted else []
 
 
 def listing(namespace):
@@ -289,12 +285,12 @@ def listing(namespace):
 
 def fingerprint(value):
     """A number in which a change in place shows: of the shape."""
-    found = known_of(type(value))
+    shape = find_kind(type(value))[3]
     try:
-        return hash(found[3](value)) if found and found[3] else 0
+        return hash(shape(value)) if shape else 0
     except Exception:
         return 0
 
 
 def fingerprints(values):
-    return [fingerprint(value) for value in values]
+    return list(map(fingerprint, values))
