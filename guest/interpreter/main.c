@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/interpreter/allowance.h"
+#include "guest/interpreter/memory.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
-#include "guest/interpreter/crash.h"
+#include "guest/interpreter/errors.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/serve.h"
-#include "guest/interpreter/sink.h"
+#include "guest/interpreter/output.h"
 #include "guest/interpreter/start.h"
-#include "guest/interpreter/volunteer.h"
+#include "guest/interpreter/oom_score.h"
 
 static int fail(const char *reason)
 {

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/module.h"
+#include "guest/interpreter/values.h"
 #include "proto/limits.h"
 
 /* A name as it was when last looked at. `value` and `type` are addresses to compare with: objects that were
@@ -22,12 +23,9 @@ static struct {
     size_t count, room;
 } seen;
 
-enum { ADDED, CHANGED, DELETED, KINDS };
-
 /* A walk through the namespace. Entries before `kept` are of this walk, those from `at` on of the last. */
 typedef struct Walk {
-    PyObject *noted[KINDS]; /* lists of (name, value), and of names that are gone, or NULL */
-    size_t count, more;
+    NameChanges *changes; /* or NULL */
     size_t kept, at;
     PyObject *gone;   /* dict of the names that were not in their place, or NULL */
     PyObject *shaped; /* values of the entries that have a shape, or NULL */
@@ -46,25 +44,49 @@ static void append(PyObject **list, PyObject *item)
         PyErr_Clear();
 }
 
-static void note(Walk *walk, int kind, PyObject *name, PyObject *value)
+static void note(const Walk *walk, NamesKind kind, PyObject *name, PyObject *value)
 {
-    if (!is_listed(name))
+    NameChanges *changes = walk->changes;
+
+    if (!changes || !is_listed(name))
         return;
-    if (walk->count == LIMIT_CHANGED) {
-        walk->more++;
+    if (changes->count == LIMIT_CHANGED) {
+        changes->more++;
         return;
     }
-    walk->count++;
+    changes->count++;
     _pyref_ PyObject *item = value ? PyTuple_Pack(2, name, value) : Py_NewRef(name);
-    append(&walk->noted[kind], item);
+    append(&changes->names[kind], item);
 }
 
-/* Types that Python may know a shape of. */
+/* The head of PyArrayObject, part of NumPy's ABI from 1.0 to 2.x: PyArray_DIMS() is compiled into every
+ * extension module as an access to it. */
+typedef struct ArrayHead {
+    PyObject_HEAD char *data;
+    int nd;
+    Py_ssize_t *dimensions;
+} ArrayHead;
+
+/* No class statement makes a type like it. */
+static bool is_array(const PyTypeObject *type)
+{
+    return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && strcmp(type->tp_name, "numpy.ndarray") == 0 &&
+           type->tp_basicsize >= (Py_ssize_t)sizeof(ArrayHead);
+}
+
+static uint64_t array_fingerprint(const ArrayHead *array)
+{
+    uint64_t bits = (uint64_t)array->nd;
+
+    for (int i = 0; i < array->nd; i++)
+        bits = (bits ^ (uint64_t)array->dimensions[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return bits;
+}
+
+/* Types that Python may know a shape of: their names are those of frames. */
 static bool has_shape(const PyTypeObject *type)
 {
-    const char *dot = strrchr(type->tp_name, '.'), *name = dot ? dot + 1 : type->tp_name;
-
-    return strcmp(name, "ndarray") == 0 || strcmp(name, "DataFrame") == 0 || strcmp(name, "Series") == 0;
+    return strcmp(type->tp_name, "DataFrame") == 0 || strcmp(type->tp_name, "Series") == 0;
 }
 
 /* A number in which a change in place shows. A loop that binds a number again and again leaves it at one of
@@ -85,6 +107,8 @@ static uint64_t fingerprint(PyObject *value)
         return (uint64_t)PyDict_GET_SIZE(value);
     if (type == &PySet_Type || type == &PyFrozenSet_Type)
         return (uint64_t)PySet_GET_SIZE(value);
+    if (is_array(type))
+        return array_fingerprint((const ArrayHead *)value);
     if (type == &PyFloat_Type)
         memcpy(&bits, &(double){PyFloat_AS_DOUBLE(value)}, sizeof(bits));
     return bits;
@@ -133,7 +157,7 @@ static void keep(Walk *walk, PyObject *value)
     Seen *entry = &seen.entries[walk->at++];
 
     if (!looks_the_same(entry, value)) {
-        note(walk, CHANGED, entry->name, value);
+        note(walk, NAMES_CHANGED, entry->name, value);
         remember(entry, value);
     }
     if (entry != &seen.entries[walk->kept])
@@ -149,7 +173,7 @@ static void add(Walk *walk, PyObject *name, PyObject *value)
 
     if (before)
         PyDict_DelItem(walk->gone, name);
-    note(walk, before ? CHANGED : ADDED, name, value);
+    note(walk, before ? NAMES_CHANGED : NAMES_ADDED, name, value);
     seen.count = walk->kept;
     if (reserve()) {
         seen.entries[walk->kept] = (Seen){.name = Py_NewRef(name)};
@@ -185,13 +209,13 @@ static void walk_namespace(Walk *walk)
     seen.count = walk->kept;
 }
 
-static void note_gone(Walk *walk)
+static void note_gone(const Walk *walk)
 {
     PyObject *name, *none;
     Py_ssize_t at = 0;
 
     while (walk->gone && PyDict_Next(walk->gone, &at, &name, &none))
-        note(walk, DELETED, name, NULL);
+        note(walk, NAMES_DELETED, name, NULL);
 }
 
 /* Python is asked when the walk is over: another thread may change the namespace meanwhile. */
@@ -208,56 +232,124 @@ static void compare_shapes(Walk *walk)
         uint64_t now = PyLong_AsUnsignedLongLongMask(PyList_GET_ITEM(shapes, at));
         PyObject *value = PyList_GET_ITEM(walk->shaped, at++);
         if (!entry->is_new && entry->fingerprint != now)
-            note(walk, CHANGED, entry->name, value);
+            note(walk, NAMES_CHANGED, entry->name, value);
         entry->fingerprint = now;
         entry->is_new = false;
     }
 }
 
-static void describe(Walk *walk, NameChanges *ret)
+/* Most names that change are bound to one of these, which need no Python to be described. */
+static bool is_plain(PyObject *name, PyObject *value)
 {
-    PyObject *arguments[KINDS];
+    int overflow = 0;
 
-    for (int i = 0; i < KINDS; i++)
-        arguments[i] = walk->noted[i] ? walk->noted[i] : Py_None;
+    if (!PyUnicode_IS_ASCII(name) || PyUnicode_GET_LENGTH(name) > (Py_ssize_t)LIMIT_NOTE)
+        return false;
+    if (PyLong_CheckExact(value))
+        PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow &&
+           (PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) || value == Py_None);
+}
 
-    _pyref_ PyObject *described = runtime_call(runtime.describe_changes, KINDS, arguments);
+static bool needs_python(PyObject *item)
+{
+    return !PyTuple_Check(item) || !is_plain(PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1));
+}
 
-    if (described && PyArg_ParseTuple(described, "O!O!O!", &PyList_Type, &ret->added, &PyList_Type,
-                                      &ret->changed, &PyList_Type, &ret->deleted)) {
-        Py_INCREF(ret->added);
-        Py_INCREF(ret->changed);
-        Py_INCREF(ret->deleted);
-        ret->count = walk->count;
-        ret->more = walk->more;
+/* Puts a description in the place of each item that is not plain. */
+static bool describe(PyObject *items)
+{
+    PyObject *others = NULL;
+
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items); i++) {
+        if (needs_python(PyList_GET_ITEM(items, i)))
+            append(&others, PyList_GET_ITEM(items, i));
+    }
+    if (!others)
+        return true;
+    _pyref_ PyObject *asked = others;
+    _pyref_ PyObject *described = runtime_call(runtime.describe, 1, &others);
+    if (!described || !PyList_CheckExact(described) || PyList_GET_SIZE(described) != PyList_GET_SIZE(others))
+        return false;
+    for (Py_ssize_t i = 0, at = 0; i < PyList_GET_SIZE(items) && at < PyList_GET_SIZE(described); i++) {
+        if (PyList_GET_ITEM(items, i) == PyList_GET_ITEM(others, at))
+            PyList_SetItem(items, i, Py_NewRef(PyList_GET_ITEM(described, at++)));
+    }
+    return true;
+}
+
+static Text text_in(PyObject *str)
+{
+    Py_ssize_t size = 0;
+    const char *text = str ? PyUnicode_AsUTF8AndSize(str, &size) : NULL;
+
+    return (Text){text, (size_t)size};
+}
+
+/* An item as is_plain(). */
+static void write_plain(Writer *w, PyObject *name, PyObject *value)
+{
+    _pyref_ PyObject *repr = PyObject_Repr(value);
+
+    PyErr_Clear();
+    body_write(w, MsgVariable,
+               (&(MsgVariable){.name = text_in(name),
+                               .type = text_of(Py_TYPE(value)->tp_name),
+                               .bytes = NO_UINT,
+                               .repr = text_in(repr)}));
+}
+
+static void write_names(Writer *w, const void *source)
+{
+    PyObject *items = (PyObject *)source;
+    Py_ssize_t count = items ? PyList_GET_SIZE(items) : 0;
+
+    write_array(w, (size_t)count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyList_GET_ITEM(items, i);
+        if (PyTuple_Check(item))
+            write_plain(w, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1));
+        else
+            write_made(w, item);
     }
 }
 
-/* Describes to `ret`, unless that is NULL. */
+MsgChanged name_changes_encode(const NameChanges *changes)
+{
+    return (MsgChanged){
+        .added = {.write = write_names, .source = changes->names[NAMES_ADDED]},
+        .changed = {.write = write_names, .source = changes->names[NAMES_CHANGED]},
+        .deleted = {.write = write_names, .source = changes->names[NAMES_DELETED]},
+        .more = changes->more,
+    };
+}
+
 static void look(NameChanges *ret)
 {
-    Walk walk = {0};
+    Walk walk = {.changes = ret};
     /* Objects are made, which may start a collection, and a finalizer of the cells' with it. */
     int collector = PyGC_Disable();
 
+    if (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
     walk_namespace(&walk);
     note_gone(&walk);
     compare_shapes(&walk);
-    if (ret && walk.count > 0)
-        describe(&walk, ret);
     PyErr_Clear();
     if (collector)
         PyGC_Enable();
     Py_XDECREF(walk.gone);
     Py_XDECREF(walk.shaped);
-    for (int i = 0; i < KINDS; i++)
-        Py_XDECREF(walk.noted[i]);
 }
 
 void names_collect(NameChanges *ret)
 {
     *ret = (NameChanges){0};
     look(ret);
+    for (int i = 0; i < NAMES_KINDS; i++) {
+        if (ret->names[i] && !describe(ret->names[i]))
+            ret->count = 0;
+    }
 }
 
 void names_forget(void)
@@ -267,7 +359,6 @@ void names_forget(void)
 
 void name_changes_deinit(NameChanges *changes)
 {
-    Py_CLEAR(changes->added);
-    Py_CLEAR(changes->changed);
-    Py_CLEAR(changes->deleted);
+    for (int i = 0; i < NAMES_KINDS; i++)
+        Py_CLEAR(changes->names[i]);
 }

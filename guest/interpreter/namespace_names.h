@@ -6,10 +6,18 @@
 #pragma once
 
 #include "guest/interpreter/pyref.h"
+#include "proto/schema.h"
 
-/* Lists as namespace.py makes them, of LIMIT_CHANGED names together. */
+typedef enum NamesKind {
+    NAMES_ADDED,
+    NAMES_CHANGED,
+    NAMES_DELETED,
+    NAMES_KINDS,
+} NamesKind;
+
+/* LIMIT_CHANGED names at most. */
 typedef struct NameChanges {
-    PyObject *added, *changed, *deleted;
+    PyObject *names[NAMES_KINDS]; /* lists or NULL: of descriptions, or of names with plain values */
     size_t count, more;
 } NameChanges;
 
@@ -19,3 +27,6 @@ void names_collect(NameChanges *ret);
 void names_forget(void);
 
 void name_changes_deinit(NameChanges *changes);
+
+/* Returns the message about the changes, unless `count` is 0; points to `changes`. */
+MsgChanged name_changes_encode(const NameChanges *changes);

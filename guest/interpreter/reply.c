@@ -7,11 +7,10 @@
 
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/namespace_names.h"
-#include "guest/interpreter/pyvalue.h"
-#include "guest/interpreter/run.h"
-#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/values.h"
+#include "guest/interpreter/call.h"
+#include "guest/interpreter/module.h"
 #include "guest/interpreter/stream.h"
-#include "guest/interpreter/text.h"
 
 #define NAME_MAX_BYTES 1024u
 
@@ -53,19 +52,10 @@ void outcome_deinit(CellOutcome *outcome)
     Py_CLEAR(outcome->memory);
 }
 
-/* Plain data that limpet_runtime has made. */
-static void write_plain(Writer *w, const void *source)
-{
-    ValueBudget budget = {.nodes = LIMIT_NODES, .keys = LIMIT_KEYS, .depth = LIMIT_DEPTH};
-
-    if (write_value(w, (PyObject *)source, &budget))
-        writer_fail(w, -EINVAL);
-}
-
 /* Of what is no list: absent. */
 static Value plain(PyObject *list)
 {
-    return list && PyList_CheckExact(list) ? (Value){.write = write_plain, .source = list} : (Value){0};
+    return list && PyList_CheckExact(list) ? (Value){.write = write_made, .source = list} : (Value){0};
 }
 
 int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
@@ -126,8 +116,7 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
     said.memory = plain(outcome->memory);
     names_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
-    said.changed = (MsgChanged){plain(texts.changes.added), plain(texts.changes.changed),
-                                plain(texts.changes.deleted), texts.changes.more};
+    said.changed = name_changes_encode(&texts.changes);
     return channel_say(ret, MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 

@@ -7,6 +7,15 @@
 #include "guest/channel.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
 #include "guest/interpreter/checkpoint/sharedmemory.h"
+#include "proto/base/base.h"
+
+/* What is said around a copy, without Python: a frozen copy has none. Nothing else is on the channel then. */
+
+/* All: 0 or a negative errno. */
+
+/* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
+ */
+int say_checkpointed(uint64_t id, int error, const char *why);
 
 /* What a copy knows of the interpreter it was made from. */
 typedef struct Copied {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/sibling.h"
 #include "guest/memory/memory.h"
 #include "proto/base/clock.h"

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/checkpoint/numbers.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
-#include "guest/interpreter/checkpoint/pages.h"
 
 /* Flags with which a file is opened again: all but those that would make or empty it. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE)

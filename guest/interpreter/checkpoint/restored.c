@@ -1,20 +1,143 @@
 #include "guest/interpreter/checkpoint/restored.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/prctl.h>
 
-#include "guest/interpreter/checkpoint/generators.h"
-#include "guest/interpreter/checkpoint/nativeids.h"
+#include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/sibling.h"
 #include "guest/interpreter/checkpoint/threads.h"
-#include "guest/interpreter/volunteer.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/module.h"
+#include "guest/interpreter/oom_score.h"
+#include "guest/interpreter/output.h"
 #include "guest/interpreter/reply.h"
-#include "guest/interpreter/run.h"
-#include "guest/interpreter/runtime.h"
-#include "guest/interpreter/sink.h"
+#include "guest/interpreter/serve.h"
+
+/* The global generators of random numbers across a fork, where Python seeds that of `random` anew. */
+typedef struct Generators {
+    PyObject *type, *generator, *state, *gauss_next; /* of `random`; NULL where it is not imported */
+} Generators;
+
+static PyObject *of_module(const char *module_name, const char *name)
+{
+    PyObject *module = PyDict_GetItemString(runtime.modules, module_name);
+
+    return module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), name) : NULL;
+}
+
+/* In a fork, before Python learns of it. Calls methods of the type in C, so that no Python code runs. */
+static void generators_keep(Generators *ret)
+{
+    PyObject *type = of_module("_random", "Random"), *generator = of_module("random", "_inst");
+
+    *ret = (Generators){0};
+    if (!type || !generator || !PyType_Check(type) || !PyObject_TypeCheck(generator, (PyTypeObject *)type))
+        return;
+    ret->type = Py_NewRef(type);
+    ret->generator = Py_NewRef(generator);
+    ret->state = PyObject_CallMethod(type, "getstate", "O", generator);
+    ret->gauss_next = PyObject_GetAttrString(generator, "gauss_next");
+    PyErr_Clear();
+}
+
+static void forget(PyObject *result)
+{
+    Py_XDECREF(result);
+    PyErr_Clear();
+}
+
+/* After it has: they go on where they were, or are seeded anew, those of NumPy too. */
+static void generators_restore(const Generators *generators)
+{
+    if (generators->state)
+        forget(PyObject_CallMethod(generators->type, "setstate", "OO", generators->generator,
+                                   generators->state));
+    if (generators->gauss_next)
+        PyObject_SetAttrString(generators->generator, "gauss_next", generators->gauss_next);
+    PyErr_Clear();
+}
+
+static void generators_seed(const Generators *generators)
+{
+    PyObject *numpy_seed = of_module("numpy.random.mtrand", "seed");
+
+    if (generators->type) {
+        forget(PyObject_CallMethod(generators->type, "seed", "O", generators->generator));
+        PyObject_SetAttrString(generators->generator, "gauss_next", Py_None);
+        PyErr_Clear();
+    }
+    if (numpy_seed)
+        forget(PyObject_CallNoArgs(numpy_seed));
+}
+
+static void generators_deinit(Generators *generators)
+{
+    Py_CLEAR(generators->type);
+    Py_CLEAR(generators->generator);
+    Py_CLEAR(generators->state);
+    Py_CLEAR(generators->gauss_next);
+}
+
+static unsigned long native_id(unsigned long identity)
+{
+    bool is_this = identity == PyThread_get_thread_ident();
+
+    return (unsigned long)(is_this ? gettid() : threads_number((pthread_t)identity));
+}
+
+/* As it is stored, past anything a class may do about it. */
+static void renew(PyObject *identity, PyObject *thread)
+{
+    unsigned long number = PyLong_Check(identity) ? native_id(PyLong_AsUnsignedLong(identity)) : 0;
+    _pyref_ PyObject *dict = number ? PyObject_GenericGetDict(thread, NULL) : NULL;
+    _pyref_ PyObject *value = dict ? PyLong_FromUnsignedLong(number) : NULL;
+
+    if (value)
+        PyDict_SetItemString(dict, "_native_id", value);
+    PyErr_Clear();
+}
+
+/* What asyncio keeps of the loop that runs in a thread, up to Python 3.13. In another process it would know
+ * of none. */
+typedef struct RunningLoop {
+    PyObject_HEAD PyObject *loop;
+    pid_t process;
+} RunningLoop;
+
+static void renew_loop(const PyThreadState *state)
+{
+    PyObject *held = state->dict ? PyDict_GetItemString(state->dict, "__asyncio_running_event_loop__") : NULL;
+
+    if (held && strstr(Py_TYPE(held)->tp_name, "_RunningLoopHolder") &&
+        Py_TYPE(held)->tp_basicsize == sizeof(RunningLoop))
+        ((RunningLoop *)held)->process = getpid();
+}
+
+/* Renews how Python calls its threads beside their identity, as the kernel does, and the process that loops
+ * of asyncio run in. In a copy, whose threads have been made again. With the GIL; runs no code of the cells.
+ */
+static void nativeids_renew(void)
+{
+    PyThreadState *state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    PyObject *module = PyDict_GetItemString(runtime.modules, "threading");
+    PyObject *active =
+        module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "_active") : NULL;
+    PyObject *identity, *thread;
+    Py_ssize_t at = 0;
+
+    for (; state; state = PyThreadState_Next(state)) {
+        unsigned long number = native_id(state->thread_id);
+
+        if (number)
+            state->native_thread_id = number;
+        renew_loop(state);
+    }
+    while (active && PyDict_Check(active) && PyDict_Next(active, &at, &identity, &thread))
+        renew(identity, thread);
+    PyErr_Clear();
+}
 
 /* Without threads Python learns that it was forked, twice in fact, and runs what os.register_at_fork() was
  * given. */

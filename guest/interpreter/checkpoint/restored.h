@@ -2,6 +2,7 @@
 #pragma once
 
 #include "guest/interpreter/checkpoint/frozen.h"
+#include "guest/interpreter/pyref.h"
 
 /* Takes the descriptors of `restore` and says `ready`. 0 or a negative errno. */
 int restored_begin(Copied *copied, const Restore *restore);

@@ -9,8 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
-#include "guest/interpreter/checkpoint/pages.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 
 /* Of all of it: each copy has its own, changed or not, and somebody may wait while it is made. */
 #define COPIED_MAX ((size_t)16 << 20)

@@ -14,9 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
-#include "guest/interpreter/checkpoint/numbers.h"
-#include "guest/interpreter/checkpoint/pages.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/sibling.h"
 #include "guest/interpreter/descriptors.h"
 #include "proto/limits.h"

@@ -196,7 +196,7 @@ def polars_series_facts(value):
 
 NOTHING = None, None, None, None
 LIBRARIES = {
-    ("numpy", "ndarray"): (array_facts, array_shape),
+    ("numpy", "ndarray"): (array_facts, None),
     ("pandas", "DataFrame"): (pandas_facts, pandas_shape),
     ("pandas", "Series"): (pandas_facts, pandas_shape),
     ("polars", "DataFrame"): (polars_frame_facts, None),
@@ -257,8 +257,7 @@ def find_kind(kind):
     return known[id(kind)]
 
 
-def describe(pair):
-    name, value = pair
+def variable(name, value):
     kind = type(value)
     _, type_text, facts, _ = find_kind(kind)
     try:
@@ -268,29 +267,40 @@ def describe(pair):
     return {"name": label(name), "type": type_text, "shape": shape, "dtype": dtype, "bytes": size, "repr": text}
 
 
-def describe_all(pairs):
-    return list(map(describe, pairs)) if pairs else []
-
-
-def describe_changes(added, changed, deleted):
-    """Of lists of names and values, and of names; each may be None."""
-    return describe_all(added), describe_all(changed), labels(deleted) if deleted else []
+def describe(items):
+    """Of pairs of a name and its value, and of names alone."""
+    return [variable(*item) if type(item) is tuple else label(item) for item in items]
 
 
 def listing(namespace):
     """The variables, and how many are left out."""
     listed = [pair for pair in list(dict.items(namespace)) if type(pair[0]) is str and pair[0][:1] != "_"]
-    return describe_all(listed[:NAMES]), len(listed[NAMES:])
+    return describe(listed[:NAMES]), len(listed[NAMES:])
 
 
-def fingerprint(value):
-    """A number in which a change in place shows: of the shape."""
+def identities(value):
+    """Of parts of a frame of pandas: they are others where the shape is another. None where they are not known."""
+    manager = own(value, "_mgr")
+    blocks, axes = native(manager, "blocks"), native(manager, "axes")
+    return (id(blocks), *map(id, axes)) if type(axes) is list else None
+
+
+def fingerprint(value, before):
+    """(identities, number): a change in place shows in the number, which is of the shape."""
     shape = find_kind(type(value))[3]
     try:
-        return hash(shape(value)) if shape else 0
+        now = identities(value) if shape else None
+        if now and before and now == before[0]:
+            return before
+        return now, hash(shape(value)) if shape else 0
     except Exception:
-        return 0
+        return None, 0
+
+
+looked_at = {}  # id of a value: its fingerprint, when it was last looked at
 
 
 def fingerprints(values):
-    return list(map(fingerprint, values))
+    global looked_at
+    looked_at = {id(value): fingerprint(value, looked_at.get(id(value))) for value in values}
+    return [looked_at[id(value)][1] for value in values]
