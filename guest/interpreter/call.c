@@ -429,9 +429,9 @@ static PyObject *run_python(const CellRequest *cell, PyObject *source)
     forget_warnings();
     if (!filename || source_register(filename, source) < 0 || compile_cell(source, filename, &compiled) < 0)
         return NULL;
-    allowance_begin_cell();
+    memory_limit_begin_cell();
     PyObject *value = run_compiled(&compiled);
-    allowance_end_cell();
+    memory_limit_end_cell();
     return value;
 }
 
@@ -527,7 +527,7 @@ static void end_run(void)
 /* What holds most of it, where there is little left. */
 static void report_memory(CellOutcome *ret)
 {
-    if (!ret->lacked_memory && !allowance_is_nearly_taken(ret->peak_memory))
+    if (!ret->lacked_memory && !memory_limit_is_nearly_taken(ret->peak_memory))
         return;
     guard_begin_runtime();
     ret->memory = PyObject_CallOneArg(runtime.holders, runtime.main_dict);

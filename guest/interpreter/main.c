@@ -29,8 +29,8 @@ int interpreter_main(int argc, char **argv)
     uint64_t memory = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     Problem problem = PROBLEM_NULL;
 
-    allowance_init(memory);
-    volunteer_init(memory);
+    memory_limit_init(memory);
+    oom_score_init(memory);
     checkpoint_init();
     if (descriptors_init() < 0)
         return fail("it is started by limpet-guest, which gives it descriptors 0 to 3");

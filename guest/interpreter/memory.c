@@ -36,18 +36,18 @@ static struct {
     _Atomic int64_t limit;  /* now */
     _Atomic int64_t credit; /* may be given without a look */
     _Atomic bool scarce;    /* something has been refused */
-} allowance;
+} memory_limit;
 
-void allowance_init(uint64_t memory)
+void memory_limit_init(uint64_t memory)
 {
     int64_t whole = (int64_t)MIN(memory, (uint64_t)INT64_MAX);
 
     /* The limit is 0, and the kernel is left to judge, in a sandbox that small. */
-    allowance.memory = MAX(whole - MAX(whole / RESERVE_PART, RESERVE_LEAST), 0);
-    allowance_end_cell();
+    memory_limit.memory = MAX(whole - MAX(whole / RESERVE_PART, RESERVE_LEAST), 0);
+    memory_limit_end_cell();
 }
 
-int allowance_held(uint64_t *ret)
+int memory_limit_held(uint64_t *ret)
 {
     ProcMemory memory;
     int r = proc_memory(&memory, 0);
@@ -59,19 +59,19 @@ int allowance_held(uint64_t *ret)
 
 static bool look(int64_t size)
 {
-    int64_t limit = atomic_load_explicit(&allowance.limit, memory_order_relaxed);
+    int64_t limit = atomic_load_explicit(&memory_limit.limit, memory_order_relaxed);
     int saved = errno;
     uint64_t held = 0;
-    int r = allowance_held(&held);
+    int r = memory_limit_held(&held);
 
     errno = saved;
     if (r < 0)
         return true; /* no descriptor is free, say: the kernel is left to judge */
 
     int64_t room = limit - (int64_t)held - size;
-    atomic_store_explicit(&allowance.credit, MAX(room, 0) / CREDIT_PART, memory_order_relaxed);
+    atomic_store_explicit(&memory_limit.credit, MAX(room, 0) / CREDIT_PART, memory_order_relaxed);
     if (room < 0)
-        atomic_store_explicit(&allowance.scarce, true, memory_order_relaxed);
+        atomic_store_explicit(&memory_limit.scarce, true, memory_order_relaxed);
     return room >= 0;
 }
 
@@ -79,23 +79,23 @@ static bool look(int64_t size)
  * and allocates nothing; mostly a subtraction, and a look at /proc once a part of what was left has been
  * given. Threads may take the same credit twice: it is a part of the room, and what it was used for is seen
  * at the next look. */
-static bool allowance_has(size_t size)
+static bool memory_limit_has(size_t size)
 {
-    int64_t credit = atomic_load_explicit(&allowance.credit, memory_order_relaxed);
+    int64_t credit = atomic_load_explicit(&memory_limit.credit, memory_order_relaxed);
 
-    if (allowance.memory == 0)
+    if (memory_limit.memory == 0)
         return true;
     if (size > PTRDIFF_MAX)
         return false;
     if ((int64_t)size > credit)
         return look((int64_t)size);
-    atomic_store_explicit(&allowance.credit, credit - (int64_t)size, memory_order_relaxed);
+    atomic_store_explicit(&memory_limit.credit, credit - (int64_t)size, memory_order_relaxed);
     return true;
 }
 
 static void set_limit(int64_t limit)
 {
-    atomic_store_explicit(&allowance.limit, limit, memory_order_relaxed);
+    atomic_store_explicit(&memory_limit.limit, limit, memory_order_relaxed);
 }
 
 /* Also takes back what has been given for the work around cells. */
@@ -103,41 +103,41 @@ static void use_rest(void)
 {
     uint64_t held = 0;
 
-    allowance_held(&held);
+    memory_limit_held(&held);
     int64_t least = (int64_t)held + CELL_LEAST;
-    set_limit(MIN(MAX(least, allowance.memory), allowance.memory + CELL_EXCESS));
-    atomic_store_explicit(&allowance.credit, 0, memory_order_relaxed);
-    atomic_store_explicit(&allowance.scarce, least > allowance.memory, memory_order_relaxed);
+    set_limit(MIN(MAX(least, memory_limit.memory), memory_limit.memory + CELL_EXCESS));
+    atomic_store_explicit(&memory_limit.credit, 0, memory_order_relaxed);
+    atomic_store_explicit(&memory_limit.scarce, least > memory_limit.memory, memory_order_relaxed);
 }
 
-void allowance_begin_cell(void)
+void memory_limit_begin_cell(void)
 {
-    if (atomic_load_explicit(&allowance.scarce, memory_order_relaxed))
+    if (atomic_load_explicit(&memory_limit.scarce, memory_order_relaxed))
         use_rest();
     else
-        set_limit(allowance.memory);
+        set_limit(memory_limit.memory);
 }
 
-void allowance_end_cell(void)
+void memory_limit_end_cell(void)
 {
-    set_limit(allowance.memory + WORK_EXCESS);
+    set_limit(memory_limit.memory + WORK_EXCESS);
 }
 
-uint64_t allowance_most(void)
+uint64_t memory_limit_most(void)
 {
-    return allowance.memory == 0 ? 0 : (uint64_t)(allowance.memory + WORK_EXCESS);
+    return memory_limit.memory == 0 ? 0 : (uint64_t)(memory_limit.memory + WORK_EXCESS);
 }
 
 static bool is_near(uint64_t bytes)
 {
-    return allowance.memory > 0 && bytes >= (uint64_t)allowance.memory / NEAR_WHOLE * NEAR_PARTS;
+    return memory_limit.memory > 0 && bytes >= (uint64_t)memory_limit.memory / NEAR_WHOLE * NEAR_PARTS;
 }
 
-bool allowance_is_nearly_taken(uint64_t peak)
+bool memory_limit_is_nearly_taken(uint64_t peak)
 {
     uint64_t held;
 
-    return is_near(peak) && allowance_held(&held) == 0 && is_near(held);
+    return is_near(peak) && memory_limit_held(&held) == 0 && is_near(held);
 }
 
 #define ARENA       ((size_t)1 << 20) /* size that Python asks for */
@@ -268,7 +268,7 @@ static void *arena_allocate(void *unused, size_t size)
 {
     void *arena = NULL;
 
-    if (!allowance_has(size))
+    if (!memory_limit_has(size))
         return NULL;
     pthread_mutex_lock(&arenas.lock);
     if (size == ARENA && arenas.plain >= PLAIN_MAX && arenas.may_be_huge)
@@ -301,7 +301,7 @@ static void unlock(void)
 
 void arena_install(void)
 {
-    arenas.may_be_huge = allowance_most() == 0 || allowance_most() >= HUGE_LEAST;
+    arenas.may_be_huge = memory_limit_most() == 0 || memory_limit_most() >= HUGE_LEAST;
     pthread_atfork(lock, unlock, unlock);
     PyObject_SetArenaAllocator(&(PyObjectArenaAllocator){NULL, arena_allocate, arena_free});
 }
@@ -319,7 +319,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 
 static bool is_refused(size_t size)
 {
-    if (allowance_has(size))
+    if (memory_limit_has(size))
         return false;
     errno = ENOMEM;
     return true;

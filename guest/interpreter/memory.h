@@ -10,7 +10,7 @@
 /* Memory of Python's small objects: beyond the first megabytes in huge pages, of which a fork copies one
  * table entry instead of 512. */
 
-/* Once, before Python is initialised; the process's allowance is known. */
+/* Once, before Python is initialised; the limit of memory is known. */
 void arena_install(void);
 
 /* Allowance of memory for the process, so that a cell that wants more gets MemoryError before the kernel
@@ -19,20 +19,20 @@ void arena_install(void);
 
 /* `memory` is that of the sandbox in bytes, 0: unlimited. A part of it is for what is not counted here: the
  * supervisor, page tables, files in /dev/shm, pages of checkpoints that the process has changed since. */
-void allowance_init(uint64_t memory);
+void memory_limit_init(uint64_t memory);
 
 /* While a cell runs it may hold less than the work around it (errors, tracebacks, figures). One that begins
  * with all memory taken, as after a MemoryError whose objects are still there, gets a little more, so that it
  * can look around and delete. */
-void allowance_begin_cell(void);
-void allowance_end_cell(void);
+void memory_limit_begin_cell(void);
+void memory_limit_end_cell(void);
 
-/* The most that allowance_has() ever grants, bytes; 0: unlimited. */
-uint64_t allowance_most(void);
+/* The most that memory_limit_has() ever grants, bytes; 0: unlimited. */
+uint64_t memory_limit_most(void);
 
 /* Returns whether nine tenths of what a cell may hold are taken, in a process that never held more than
  * `peak` bytes. */
-bool allowance_is_nearly_taken(uint64_t peak);
+bool memory_limit_is_nearly_taken(uint64_t peak);
 
 /* Finds the bytes that the process holds. 0 or a negative errno. */
-int allowance_held(uint64_t *ret);
+int memory_limit_held(uint64_t *ret);

@@ -120,7 +120,7 @@ static PyObject *cell_number(PyObject *module, PyObject *unused)
 /* memory() → int: the most that the process may hold, bytes; 0: unlimited. */
 static PyObject *memory(PyObject *module, PyObject *unused)
 {
-    return PyLong_FromUnsignedLongLong(allowance_most());
+    return PyLong_FromUnsignedLongLong(memory_limit_most());
 }
 
 /* rest_by(function), see serve.h. */

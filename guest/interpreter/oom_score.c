@@ -20,9 +20,9 @@
 static struct {
     uint64_t memory;
     int base; /* the sandbox's at the start: the kernel refuses less */
-} volunteer;
+} scores;
 
-static void volunteer_set(int score)
+static void oom_score_set(int score)
 {
     _cleanup_(closep) int fd = open(FILE_NAME, O_WRONLY | O_CLOEXEC);
     char text[16];
@@ -33,7 +33,7 @@ static void volunteer_set(int score)
 }
 
 /* The score of this process as it is. */
-static int volunteer_score(void)
+static int oom_score_of(void)
 {
     _cleanup_(closep) int fd = open(FILE_NAME, O_RDONLY | O_CLOEXEC);
     char text[16];
@@ -43,17 +43,17 @@ static int volunteer_score(void)
     return atoi(text);
 }
 
-void volunteer_init(uint64_t memory)
+void oom_score_init(uint64_t memory)
 {
-    volunteer.memory = memory;
-    volunteer.base = volunteer_score();
-    pthread_atfork(NULL, NULL, volunteer_child);
-    volunteer_live();
+    scores.memory = memory;
+    scores.base = oom_score_of();
+    pthread_atfork(NULL, NULL, oom_score_child);
+    oom_score_live();
 }
 
-void volunteer_live(void)
+void oom_score_live(void)
 {
-    volunteer_set(volunteer.base + LIVE);
+    oom_score_set(scores.base + LIVE);
 }
 
 /* The kernel takes the process with the highest sum of its resident memory and its score's part of all: what
@@ -62,21 +62,21 @@ static int score_before_live(void)
 {
     uint64_t held = 0;
 
-    if (volunteer.memory == 0 || allowance_most() == 0 || allowance_held(&held) < 0)
+    if (scores.memory == 0 || memory_limit_most() == 0 || memory_limit_held(&held) < 0)
         return MOST;
 
-    uint64_t lacks = allowance_most() - MIN(held, allowance_most());
-    return volunteer.base + LIVE + (int)(MIN(lacks, volunteer.memory) * MOST / volunteer.memory);
+    uint64_t lacks = memory_limit_most() - MIN(held, memory_limit_most());
+    return scores.base + LIVE + (int)(MIN(lacks, scores.memory) * MOST / scores.memory);
 }
 
-void volunteer_checkpoint(bool automatic)
+void oom_score_checkpoint(bool automatic)
 {
-    volunteer_set(automatic ? score_before_live() : volunteer.base);
+    oom_score_set(automatic ? score_before_live() : scores.base);
 }
 
-void volunteer_child(void)
+void oom_score_child(void)
 {
-    volunteer_set(MOST);
+    oom_score_set(MOST);
 }
 
 /* A program that a cell starts goes first when memory runs out. Python starts them with vfork(), which runs
@@ -85,12 +85,12 @@ void volunteer_child(void)
 
 int execve(const char *path, char *const arguments[], char *const environment[])
 {
-    int score = volunteer_score();
+    int score = oom_score_of();
 
-    volunteer_child();
+    oom_score_child();
     int r = (int)syscall(SYS_execve, path, arguments, environment);
     int error = errno;
-    volunteer_set(score); /* failed: still the program that it was */
+    oom_score_set(score); /* failed: still the program that it was */
     errno = error;
     return r;
 }
@@ -108,12 +108,12 @@ static int spawn(const char *name, pid_t *ret, const char *program, const posix_
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
     Spawn *real;
-    int score = volunteer_score();
+    int score = oom_score_of();
 
     *(void **)&real = dlsym(RTLD_NEXT, name);
-    volunteer_child();
+    oom_score_child();
     int r = real(ret, program, actions, attributes, arguments, environment);
-    volunteer_set(score);
+    oom_score_set(score);
     return r;
 }
 

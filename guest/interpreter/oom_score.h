@@ -10,15 +10,15 @@
 
 /* Once, before any other: `memory` is that of the sandbox, bytes, 0: unlimited. Makes this the process that
  * runs cells. */
-void volunteer_init(uint64_t memory);
+void oom_score_init(uint64_t memory);
 
 /* Marks this process as one that runs cells (again). */
-void volunteer_live(void);
+void oom_score_live(void);
 
 /* Marks this process as a checkpoint. An automatic one goes before the process it was copied from, whose
  * memory it mostly shares, and which may then go on; but not when that holds more than an allocator grants,
  * since its memory would run out next. */
-void volunteer_checkpoint(bool automatic);
+void oom_score_checkpoint(bool automatic);
 
 /* Marks this process as one of the cell that made it. Also between vfork() and exec. */
-void volunteer_child(void);
+void oom_score_child(void);

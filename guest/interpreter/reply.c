@@ -35,7 +35,7 @@ static bool always(void)
     return true;
 }
 
-static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
+static int send_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
 {
     Buf out _cleanup_(buf_deinit) = REPLY_NULL;
     int r = channel_append(&out, kind, id, schema, body);
@@ -43,7 +43,7 @@ static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const v
     return r < 0 ? r : send_when(&out, always);
 }
 /* A message of its own, a `type`. */
-#define say(kind, id, type, from) say_body(kind, id, SCHEMA(type), (const type *){from})
+#define say(kind, id, type, from) send_body(kind, id, SCHEMA(type), (const type *){from})
 
 void outcome_deinit(CellOutcome *outcome)
 {
@@ -62,7 +62,7 @@ int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
 {
     const char *version = Py_GetVersion();
     char peer[128];
-    MsgReady said = {.not_restored = notes_say(not_restored), .memory = plain(memory)};
+    MsgReady said = {.not_restored = notes_encode(not_restored), .memory = plain(memory)};
 
     snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
              (int)strcspn(version, " "), version);

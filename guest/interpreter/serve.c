@@ -19,13 +19,13 @@
 
 /* Around Python code of ours that runs between two cells, and what it calls: output of that has no cell to
  * belong to, and goes nowhere. With the GIL, on the main thread. */
-static void quietly_begin(void)
+static void mute_output(void)
 {
     guard_begin_runtime();
     descriptors_mute();
 }
 
-static void quietly_end(void)
+static void unmute_output(void)
 {
     if (getpid() != run.process)
         _exit(EXIT_FAILURE);
@@ -159,19 +159,19 @@ static PyObject *describe_failure(void)
     return note ? Py_BuildValue("[O]", note) : PyList_New(0);
 }
 
-static PyObject *prepare_quietly(PyObject *env, PyObject *added, PyObject *imports, PyObject *language,
-                                 PyObject *cwd)
+static PyObject *prepare_muted(PyObject *env, PyObject *added, PyObject *imports, PyObject *language,
+                               PyObject *cwd)
 {
     if (env != Py_None)
         clearenv();
-    quietly_begin();
+    mute_output();
     PyObject *failed =
         PyObject_CallFunctionObjArgs(runtime.prepare, env, added, imports, language, cwd, NULL);
     if (!failed || !PyList_CheckExact(failed)) {
         Py_XDECREF(failed);
         failed = describe_failure();
     }
-    quietly_end();
+    unmute_output();
     return failed;
 }
 
@@ -212,10 +212,10 @@ int prepare(uint64_t id, const MsgPrepare *asked)
 
     if ((run.number > 0 && first) || !variables || !added || !names || !language || !cwd)
         return -EPROTO;
-    _pyref_ PyObject *failed = prepare_quietly(variables, added, names, language, cwd);
+    _pyref_ PyObject *failed = prepare_muted(variables, added, names, language, cwd);
     _pyref_ PyObject *error = asked->setup.data ? set_up(asked->setup) : NULL;
     if (imports)
-        rehearsal_run();
+        prefault();
     return failed ? reply_prepared(id, failed, error) : -ENOMEM;
 }
 
@@ -238,9 +238,9 @@ static PyObject *failed(void)
         "(N[])", PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0), PyTuple_GET_ITEM(error, 1)));
 }
 
-static PyObject *move_quietly(MessageKind kind, PyObject *path, bool whole)
+static PyObject *move_muted(MessageKind kind, PyObject *path, bool whole)
 {
-    quietly_begin();
+    mute_output();
     PyObject *answer =
         kind == MSG_SAVE ? PyObject_CallFunctionObjArgs(runtime.save, path, whole ? Py_True : Py_False, NULL)
                          : PyObject_CallOneArg(runtime.load, path);
@@ -249,7 +249,7 @@ static PyObject *move_quietly(MessageKind kind, PyObject *path, bool whole)
         answer = failed();
         PyErr_Clear();
     }
-    quietly_end();
+    unmute_output();
     return answer;
 }
 
@@ -259,7 +259,7 @@ static int variables_move(MessageKind kind, uint64_t id, const MsgSaveCell *aske
 {
     _pyref_ PyObject *path =
         PyUnicode_DecodeUTF8(asked->path.data, (Py_ssize_t)asked->path.size, "surrogateescape");
-    _pyref_ PyObject *answer = path ? move_quietly(kind, path, asked->whole) : NULL;
+    _pyref_ PyObject *answer = path ? move_muted(kind, path, asked->whole) : NULL;
 
     if (!answer)
         return -ENOMEM;

@@ -44,7 +44,7 @@ typedef PyObject *(*Plain)(PyObject *module, PyObject *args);
 typedef PyObject *(*Fast)(PyObject *module, PyObject *const *args, Py_ssize_t n);
 typedef PyObject *(*Named)(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
-#define STARTERS(X)                                                                                          \
+#define HOOKED(X)                                                                                            \
     X(posix, fork)                                                                                           \
     X(posix, forkpty)                                                                                        \
     X(posix, system)                                                                                         \
@@ -54,12 +54,12 @@ typedef PyObject *(*Named)(PyObject *module, PyObject *const *args, Py_ssize_t n
     X(posix, execve)                                                                                         \
     X(_posixsubprocess, fork_exec)
 
-#define INDEX(module, name) STARTER_##name,
-enum { STARTERS(INDEX) STARTERS_COUNT };
+#define INDEX(module, name) HOOK_##name,
+enum { HOOKED(INDEX) HOOKS_COUNT };
 
 typedef void (*Function)(void);
 
-static Function originals[STARTERS_COUNT];
+static Function originals[HOOKS_COUNT];
 
 /* False with an exception. */
 static bool is_noted(void)
@@ -73,36 +73,36 @@ static bool is_noted(void)
 #define REPLACEMENTS(unused, name)                                                                           \
     static PyObject *name##_plain(PyObject *module, PyObject *args)                                          \
     {                                                                                                        \
-        return is_noted() ? ((Plain)originals[STARTER_##name])(module, args) : NULL;                         \
+        return is_noted() ? ((Plain)originals[HOOK_##name])(module, args) : NULL;                            \
     }                                                                                                        \
     static PyObject *name##_fast(PyObject *module, PyObject *const *args, Py_ssize_t n)                      \
     {                                                                                                        \
-        return is_noted() ? ((Fast)originals[STARTER_##name])(module, args, n) : NULL;                       \
+        return is_noted() ? ((Fast)originals[HOOK_##name])(module, args, n) : NULL;                          \
     }                                                                                                        \
     static PyObject *name##_named(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)    \
     {                                                                                                        \
-        return is_noted() ? ((Named)originals[STARTER_##name])(module, args, n, names) : NULL;               \
+        return is_noted() ? ((Named)originals[HOOK_##name])(module, args, n, names) : NULL;                  \
     }
-STARTERS(REPLACEMENTS)
+HOOKED(REPLACEMENTS)
 
 #define ENTRY(module, name) {#module, #name, name##_plain, (Function)name##_fast, (Function)name##_named},
-static const struct Starter {
+static const struct SpawnHook {
     const char *module, *name;
     PyCFunction plain;
     Function fast, named;
-} starters[] = {STARTERS(ENTRY)};
+} hooks[] = {HOOKED(ENTRY)};
 
-static Function replacement(const struct Starter *starter, int flags)
+static Function replacement(const struct SpawnHook *hook, int flags)
 {
     switch (flags & (METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD)) {
     case METH_VARARGS:
     case METH_NOARGS:
     case METH_O:
-        return (Function)starter->plain;
+        return (Function)hook->plain;
     case METH_FASTCALL:
-        return starter->fast;
+        return hook->fast;
     case METH_FASTCALL | METH_KEYWORDS:
-        return starter->named;
+        return hook->named;
     default:
         return NULL;
     }
@@ -111,17 +111,16 @@ static Function replacement(const struct Starter *starter, int flags)
 /* In the description that all objects of the function share: that of a module imported anew too. */
 static int watch(size_t i)
 {
-    const struct Starter *starter = &starters[i];
-    _pyref_ PyObject *module = PyImport_ImportModule(starter->module);
-    _pyref_ PyObject *function = module ? PyObject_GetAttrString(module, starter->name) : NULL;
+    const struct SpawnHook *hook = &hooks[i];
+    _pyref_ PyObject *module = PyImport_ImportModule(hook->module);
+    _pyref_ PyObject *function = module ? PyObject_GetAttrString(module, hook->name) : NULL;
 
     if (!function)
         return -1;
     PyMethodDef *method = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml : NULL;
-    Function ours = method ? replacement(starter, method->ml_flags) : NULL;
+    Function ours = method ? replacement(hook, method->ml_flags) : NULL;
     if (!ours) {
-        PyErr_Format(PyExc_SystemError, "%s.%s is no function of a known kind", starter->module,
-                     starter->name);
+        PyErr_Format(PyExc_SystemError, "%s.%s is no function of a known kind", hook->module, hook->name);
         return -1;
     }
     originals[i] = (Function)method->ml_meth;
@@ -131,9 +130,9 @@ static int watch(size_t i)
 
 /* Once, when Python is initialised: before a process is started by any of them, that is noted and what was
  * printed comes out. What code sees of them stays as it is. -1 with an exception. */
-static int starters_watch(void)
+static int spawn_hooks_install(void)
 {
-    for (size_t i = 0; i < STARTERS_COUNT; i++) {
+    for (size_t i = 0; i < HOOKS_COUNT; i++) {
         if (watch(i) < 0)
             return -1;
     }
@@ -294,7 +293,7 @@ static int set_path(Problem *problem)
 
 static int load_runtime(Problem *problem)
 {
-    if (starters_watch() < 0 || runtime_init() < 0 || guard_init() < 0)
+    if (spawn_hooks_install() < 0 || runtime_init() < 0 || guard_init() < 0)
         return fail_exception("limpet_runtime", problem);
     names_forget();
     return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;

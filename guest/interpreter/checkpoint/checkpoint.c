@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 
 #include "guest/interpreter/call.h"
-#include "guest/interpreter/checkpoint/frozen.h"
+#include "guest/interpreter/checkpoint/frozen_main.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
-#include "guest/interpreter/checkpoint/restored.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/resume.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/compile.h"
 #include "guest/interpreter/descriptors.h"
@@ -44,10 +44,10 @@ static bool is_quiet(void)
     return n == 0;
 }
 
-static void rehearse(void)
+static void run_empty_cell(void)
 {
     _pyref_ PyObject *source = PyUnicode_FromString("x = 1\nx + 1");
-    _pyref_ PyObject *filename = PyUnicode_FromString("<rehearsal>");
+    _pyref_ PyObject *filename = PyUnicode_FromString("<empty>");
     _pyref_ PyObject *namespace = PyDict_New();
     Compiled compiled _cleanup_(compiled_deinit) = {0};
 
@@ -70,20 +70,20 @@ static void touch(void)
     fflush(stdout);
 }
 
-void rehearsal_run(void)
+void prefault(void)
 {
     guard_begin_cell();
-    rehearse();
+    run_empty_cell();
     touch();
     guard_begin_runtime();
     PyErr_Clear();
 }
 
 /* When nothing is asked of this process for a moment. */
-static void rehearsal_run_if_quiet(void)
+static void prefault_if_quiet(void)
 {
     if (is_quiet())
-        rehearsal_run();
+        prefault();
 }
 
 /* Only letters, digits and the like, whatever a process calls itself. */
@@ -162,7 +162,7 @@ static void begin(OpenFiles *files, int tell)
         _exit(EXIT_FAILURE);
     threads_go_on();
     run.forked = true;
-    volunteer_child();
+    oom_score_child();
 }
 
 /* 0, or a negative errno: it did not begin, and is no more. */
@@ -262,7 +262,7 @@ PyObject *child_fork(PyObject *module, PyObject *fd)
 }
 
 /* Of the newest checkpoint. A copy has it as it was when it was made. */
-static Copied copied;
+static CheckpointInfo copied;
 
 /* Why there is none. */
 static char refusal[LIMIT_NOTE + 1];
@@ -291,9 +291,9 @@ static void record(void)
         children_note(&copied.notes);
 }
 
-static void volunteer(void)
+static void set_oom_score(void)
 {
-    volunteer_checkpoint(copied.automatic);
+    oom_score_checkpoint(copied.automatic);
 }
 
 /* The copy has all signals blocked, and Python in it has not been told. */
@@ -301,7 +301,7 @@ static pid_t fork_alone(void)
 {
     Run before = run;
 
-    pid_t pid = sibling_fork(false, volunteer);
+    pid_t pid = fork_to_supervisor(false, set_oom_score);
     run = before; /* it is no child of the cell */
     return pid;
 }
@@ -323,7 +323,7 @@ static pid_t copy_threads(int channel)
 
     if (pid == 0)
         pid = openfiles_record(&copied.files, channel, &copied.notes);
-    if (pid == 0 && (pid = sibling_fork(true, volunteer)) == 0)
+    if (pid == 0 && (pid = fork_to_supervisor(true, set_oom_score)) == 0)
         return 0;
     if (rest)
         threads_go_on();
@@ -377,11 +377,11 @@ int checkpoint_take(uint64_t id, int channel, bool automatic)
         Restore restore;
 
         frozen_serve(&copied, id, channel, &restore);
-        return restored_begin(&copied, &restore);
+        return resume(&copied, &restore);
     }
     close_fd(&channel);
-    int r = say_checkpointed(id, MIN(pid, 0), refusal);
+    int r = send_checkpointed(id, MIN(pid, 0), refusal);
     if (pid > 0)
-        rehearsal_run_if_quiet();
+        prefault_if_quiet();
     return r;
 }

@@ -9,7 +9,7 @@
 
 /* In the original: runs a cell of its own that does nothing, and so takes that time while nobody waits. With
  * the GIL. */
-void rehearsal_run(void);
+void prefault(void);
 
 /* _limpet.fork(fd) → int, for work on the variables that may come to harm: as os.fork(), but for the handlers
  * of libraries, which may wait for their threads for ever. In the child those threads go on; Python's are not

@@ -15,7 +15,7 @@
 #include <ucontext.h>
 
 #include "guest/interpreter/checkpoint/no_malloc.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/memory/memory.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
@@ -312,7 +312,7 @@ static int find_all(void)
     MappedLine line;
     int r = lines_open(&maps, "/proc/self/smaps");
 
-    found.pagemap = sibling_open_own("/proc/self/pagemap");
+    found.pagemap = open_own("/proc/self/pagemap");
     if (r < 0 || found.pagemap < 0)
         r = refuse(-EIO, "/proc cannot be read");
     while (r == 0 && (text = lines_next(&maps))) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "guest/interpreter/checkpoint/no_malloc.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/descriptors.h"
 #include "proto/limits.h"
 
@@ -122,7 +122,7 @@ static void record_memory(void)
     struct prctl_mm_map *map = &around.memory;
     Lines stat _cleanup_(lines_close);
     const char *line = lines_open(&stat, "/proc/self/stat") < 0 ? NULL : lines_next(&stat);
-    int fd = sibling_open_own("/proc/self/auxv");
+    int fd = open_own("/proc/self/auxv");
     ssize_t n = fd < 0 ? 0 : read(fd, around.auxiliary, sizeof(around.auxiliary));
     unsigned long long codes[3], rest[7];
 

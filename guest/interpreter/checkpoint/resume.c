@@ -1,11 +1,11 @@
-#include "guest/interpreter/checkpoint/restored.h"
+#include "guest/interpreter/checkpoint/resume.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "guest/interpreter/call.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
@@ -179,7 +179,7 @@ static int decode(const Restore *restore, MsgRestore *ret)
 }
 
 /* Until the threads go on nothing may allocate. */
-static int take_place(Copied *copied, const Restore *restore)
+static int take_place(CheckpointInfo *copied, const Restore *restore)
 {
     setsid();
     prctl(PR_SET_DUMPABLE, 1);
@@ -191,10 +191,10 @@ static int take_place(Copied *copied, const Restore *restore)
         sinks_share(restore->fds[RESTORE_RINGS]);
     openfiles_restore(&copied->files, &copied->notes);
     descriptors_spare_keep();
-    volunteer_live();
+    oom_score_live();
     int r = sharedmemory_enter(&copied->shared, &copied->notes);
     if (r == 0)
-        r = sibling_adopted(copied->supervisor);
+        r = fork_adopted(copied->supervisor);
     if (r < 0)
         return r;
     run_adopt();
@@ -203,7 +203,7 @@ static int take_place(Copied *copied, const Restore *restore)
     return 0;
 }
 
-int restored_begin(Copied *copied, const Restore *restore)
+int resume(CheckpointInfo *copied, const Restore *restore)
 {
     _pyref_ PyObject *memory = NULL;
     MsgRestore said;

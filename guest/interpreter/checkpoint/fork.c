@@ -1,4 +1,4 @@
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/fork.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,58 +17,58 @@
 static struct {
     ucontext_t here; /* where the copy goes on, on the stack of who called */
     bool with_threads;
-    void (*volunteer)(void);
+    void (*set_oom_score)(void);
     volatile bool copied;
-    volatile pid_t middle; /* whose end makes an orphan of the copy */
-    volatile pid_t pid;    /* of the copy, or a negative errno */
+    volatile pid_t intermediate; /* whose end makes an orphan of the copy */
+    volatile pid_t pid;          /* of the copy, or a negative errno */
     _Alignas(16) char stack[STACK_SIZE];
-} sibling;
+} copying;
 
 /* Runs in the memory of the original, which waits meanwhile, as a process of its own: its end makes an orphan
  * of the copy. The address sanitizer would take the stack for another thread's. */
-__attribute__((no_sanitize("address"))) static int middle(void *unused)
+__attribute__((no_sanitize("address"))) static int intermediate(void *unused)
 {
-    sibling.middle = getpid();
-    if (sibling.volunteer)
-        sibling.volunteer();
+    copying.intermediate = getpid();
+    if (copying.set_oom_score)
+        copying.set_oom_score();
     /* Of the memory, which the original has too. */
     prctl(PR_SET_DUMPABLE, 0);
 
-    pid_t pid = sibling.with_threads ? _Fork() : fork();
+    pid_t pid = copying.with_threads ? _Fork() : fork();
 
     if (pid == 0) {
-        sibling.copied = true;
-        setcontext(&sibling.here);
+        copying.copied = true;
+        setcontext(&copying.here);
     }
-    sibling.pid = pid < 0 ? -errno : pid;
+    copying.pid = pid < 0 ? -errno : pid;
     _exit(0);
 }
 
-/* Without CLONE_THREAD and with no signal at its end, the process in the middle is one that only __WCLONE
+/* Without CLONE_THREAD and with no signal at its end, the intermediate process is one that only __WCLONE
  * waits for: no SIGCHLD comes, and neither os.wait() in another thread nor an ignored SIGCHLD can take it
  * from us. */
-static pid_t run_middle(void)
+static pid_t run_intermediate(void)
 {
-    char *top = sibling.stack + sizeof(sibling.stack);
-    pid_t process = clone(middle, top, CLONE_VM | CLONE_VFORK, NULL);
+    char *top = copying.stack + sizeof(copying.stack);
+    pid_t process = clone(intermediate, top, CLONE_VM | CLONE_VFORK, NULL);
 
     if (process < 0)
         return -errno;
     while (waitpid(process, NULL, __WCLONE) < 0 && errno == EINTR)
         ;
-    return sibling.pid;
+    return copying.pid;
 }
 
-pid_t sibling_fork(bool with_threads, void (*volunteer)(void))
+pid_t fork_to_supervisor(bool with_threads, void (*set_oom_score)(void))
 {
     int reaper = 0, dumpable = prctl(PR_GET_DUMPABLE);
 
-    sibling.with_threads = with_threads;
-    sibling.volunteer = volunteer;
-    sibling.copied = false;
-    sibling.pid = -EAGAIN;
-    getcontext(&sibling.here);
-    if (sibling.copied) {
+    copying.with_threads = with_threads;
+    copying.set_oom_score = set_oom_score;
+    copying.copied = false;
+    copying.pid = -EAGAIN;
+    getcontext(&copying.here);
+    if (copying.copied) {
         restartable_register();
         return 0;
     }
@@ -77,7 +77,7 @@ pid_t sibling_fork(bool with_threads, void (*volunteer)(void))
     if (reaper)
         prctl(PR_SET_CHILD_SUBREAPER, 0);
 
-    pid_t pid = run_middle();
+    pid_t pid = run_intermediate();
 
     prctl(PR_SET_DUMPABLE, dumpable);
     if (reaper)
@@ -85,16 +85,16 @@ pid_t sibling_fork(bool with_threads, void (*volunteer)(void))
     return pid;
 }
 
-int sibling_adopted(pid_t supervisor)
+int fork_adopted(pid_t supervisor)
 {
     /* Which has nothing to do any more but to end. */
-    while (getppid() == sibling.middle)
+    while (getppid() == copying.intermediate)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return getppid() == supervisor ? 0 : -ESRCH;
 }
 
-int sibling_open_own(const char *path)
+int open_own(const char *path)
 {
     int dumpable = prctl(PR_GET_DUMPABLE);
 

@@ -15,10 +15,10 @@
 
 /* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
  */
-int say_checkpointed(uint64_t id, int error, const char *why);
+int send_checkpointed(uint64_t id, int error, const char *why);
 
 /* What a copy knows of the interpreter it was made from. */
-typedef struct Copied {
+typedef struct CheckpointInfo {
     Notes notes;
     OpenFiles files;
     SharedMemory shared;
@@ -27,7 +27,7 @@ typedef struct Copied {
     bool automatic;    /* nobody asked for the copy */
     bool with_threads; /* that rest in it */
     bool alone;        /* what it shares nobody else has: it has only just become the copy */
-} Copied;
+} CheckpointInfo;
 
 /* What comes with `restore`, in this order; the last may be missing. */
 enum { RESTORE_CHANNEL, RESTORE_OUT, RESTORE_ERR, RESTORE_RINGS };
@@ -43,4 +43,4 @@ typedef struct Restore {
 /* With all signals blocked. Takes the channel, says `frozen` with the id of the `checkpoint`, and returns in
  * each process that is brought back, whose threads rest; in the frozen copy it never does. Nothing here may
  * allocate (threads.h). */
-void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret);
+void frozen_serve(CheckpointInfo *copied, uint64_t id, int channel, Restore *ret);

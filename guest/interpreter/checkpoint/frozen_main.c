@@ -1,4 +1,4 @@
-#include "guest/interpreter/checkpoint/frozen.h"
+#include "guest/interpreter/checkpoint/frozen_main.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "guest/channel.h"
 #include "guest/interpreter/checkpoint/keep.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/surroundings.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/descriptors.h"
@@ -27,7 +27,7 @@ static int say(Buf *out, int r)
 }
 
 /* With what tells how much memory this process holds: nobody else may open it. */
-static int say_frozen(uint64_t id)
+static int send_frozen(uint64_t id)
 {
     _cleanup_(closep) int memory = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     uint8_t space[SPACE];
@@ -49,7 +49,7 @@ static int say_error(uint64_t id, const char *error)
 }
 
 /* What became of the memory that was to be kept; `error` is NULL where it was. */
-static int say_saved(uint64_t id, const char *error)
+static int send_saved(uint64_t id, const char *error)
 {
     uint8_t space[SPACE];
     Buf out = OUT(space);
@@ -57,7 +57,7 @@ static int say_saved(uint64_t id, const char *error)
     return say(&out, channel_say(&out, MSG_SAVE, id, MsgSavedCell, &(MsgSavedCell){.error = text_of(error)}));
 }
 
-int say_checkpointed(uint64_t id, int error, const char *why)
+int send_checkpointed(uint64_t id, int error, const char *why)
 {
     char text[128];
 
@@ -77,7 +77,7 @@ int say_checkpointed(uint64_t id, int error, const char *why)
 }
 
 /* Holds nothing of the interpreter's that others could notice, signals to its group included. */
-static int settle(Copied *copied, uint64_t id, int channel)
+static int settle(CheckpointInfo *copied, uint64_t id, int channel)
 {
     setsid();
     inbox_clear();
@@ -86,9 +86,9 @@ static int settle(Copied *copied, uint64_t id, int channel)
         sinks_leave();
     openfiles_release(&copied->files);
     sharedmemory_leave(&copied->shared);
-    volunteer_checkpoint(copied->automatic); /* once more for root, as a handler of the fork has changed it */
-    int r = sibling_adopted(copied->supervisor);
-    return r < 0 ? r : say_frozen(id);
+    oom_score_checkpoint(copied->automatic); /* once more for root, as a handler of the fork has changed it */
+    int r = fork_adopted(copied->supervisor);
+    return r < 0 ? r : send_frozen(id);
 }
 
 static int take_frame(const ChannelFrame *frame, MessageKind *ret_kind, Restore *ret)
@@ -110,14 +110,14 @@ static void make_threads(int tell)
         _exit(EXIT_FAILURE);
 }
 
-/* As sibling_fork(). One that lacks a thread would wait for it: it is none. */
+/* As fork_to_supervisor(). One that lacks a thread would wait for it: it is none. */
 static pid_t copy_with_threads(void)
 {
     int ends[2], r = -ECHILD;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
-    pid_t pid = sibling_fork(true, NULL);
+    pid_t pid = fork_to_supervisor(true, NULL);
     if (pid == 0)
         make_threads(ends[1]);
     close(ends[1]);
@@ -128,20 +128,20 @@ static pid_t copy_with_threads(void)
 }
 
 /* In a process that has become the copy. */
-static int settle_again(Copied *copied, int channel)
+static int settle_again(CheckpointInfo *copied, int channel)
 {
     inbox_clear();
     surroundings_restore(channel, &copied->notes);
-    volunteer_checkpoint(copied->automatic);
+    oom_score_checkpoint(copied->automatic);
     copied->supervisor = getppid();
     copied->alone = true;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_DUMPABLE, 0); /* as sibling_fork() does */
-    return say_frozen(0);
+    prctl(PR_SET_DUMPABLE, 0); /* as fork_to_supervisor() does */
+    return send_frozen(0);
 }
 
 /* Into the directory that came with the message. */
-static int save(Copied *copied, Restore *asked)
+static int save(CheckpointInfo *copied, Restore *asked)
 {
     const char *why = "the copy cannot be described";
     int directory = take_fd(&asked->fds[0]), channel = -1;
@@ -152,29 +152,29 @@ static int save(Copied *copied, Restore *asked)
     if (r > 0) /* the numbers of descriptors are others' */
         return settle_again(copied, channel);
     close(directory);
-    return say_saved(asked->id, r < 0 ? why : NULL);
+    return send_saved(asked->id, r < 0 ? why : NULL);
 }
 
 /* 0 in the process brought back, its id in the frozen one; a negative errno when the channel is of no use any
  * more. */
-static pid_t restore(Copied *copied, const Restore *asked)
+static pid_t restore(CheckpointInfo *copied, const Restore *asked)
 {
     pid_t pid = -EMFILE;
     int r;
 
     if (asked->fds[RESTORE_ERR] >= 0)
-        pid = copied->with_threads ? copy_with_threads() : sibling_fork(false, NULL);
+        pid = copied->with_threads ? copy_with_threads() : fork_to_supervisor(false, NULL);
     if (pid == 0) {
         copied->shared.stays &= !copied->alone;
         return 0;
     }
     copied->alone = false;
-    r = pid < 0 ? say_checkpointed(asked->id, pid, "") : 0;
+    r = pid < 0 ? send_checkpointed(asked->id, pid, "") : 0;
     return r < 0 ? r : MAX(pid, 1);
 }
 
 /* As restore(). */
-static pid_t serve_one(Copied *copied, Restore *ret)
+static pid_t serve_one(CheckpointInfo *copied, Restore *ret)
 {
     ChannelFrame frame;
     MessageKind kind;
@@ -195,7 +195,7 @@ static pid_t serve_one(Copied *copied, Restore *ret)
     return pid;
 }
 
-void frozen_serve(Copied *copied, uint64_t id, int channel, Restore *ret)
+void frozen_serve(CheckpointInfo *copied, uint64_t id, int channel, Restore *ret)
 {
     pid_t pid = 1;
 
