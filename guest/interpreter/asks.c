@@ -4,10 +4,10 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "guest/interpreter/call.h"
+#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/run.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/reply.h"
-#include "guest/interpreter/serve.h"
 #include "guest/interpreter/stream.h"
 #include "guest/interpreter/values.h"
 #include "proto/base/clock.h"

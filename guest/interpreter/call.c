@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/memory.h"
 #include "guest/interpreter/asks.h"
 #include "guest/interpreter/compile.h"
@@ -11,7 +13,6 @@
 #include "guest/interpreter/errors.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/module.h"
 #include "guest/interpreter/output.h"
 
 static PyObject *runs; /* lives as long as the process */
@@ -280,60 +281,6 @@ static PyObject *result_show(PyObject *value, uint64_t execution_count)
     return is_usual(hook) ? show(value, execution_count) : show_by(hook, value, execution_count);
 }
 
-Run run;
-
-static uint64_t this_thread(void)
-{
-    return PyThreadState_GetID(PyThreadState_Get());
-}
-
-void run_note_child(void)
-{
-    run.spawned = run.had_children = true;
-}
-
-static void after_fork_child(void)
-{
-    run.forked = true;
-}
-
-int run_init(void)
-{
-    run.main_thread = this_thread();
-    run.process = getpid();
-    return -pthread_atfork(run_note_child, NULL, after_fork_child);
-}
-
-void run_adopt(void)
-{
-    run.process = getpid();
-    run.forked = run.spawned = run.had_children = false;
-}
-
-static void run_begin(uint64_t id, bool asks)
-{
-    run.id = id;
-    run.number++;
-    run.asks = asks;
-    run.active = true;
-    run.spawned = false;
-}
-
-static void run_end(void)
-{
-    run.active = false;
-}
-
-bool run_admits(void)
-{
-    return run.forked || run.active || run.rests || (run.number > 0 && this_thread() != run.main_thread);
-}
-
-bool run_is_active(void)
-{
-    return run.active;
-}
-
 static double seconds(struct timeval t)
 {
     return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
@@ -524,7 +471,7 @@ static void end_run(void)
     PyEval_RestoreThread(saved);
 }
 
-/* What holds most of it, where there is little left. */
+/* Tells which names hold most memory, where there is little left. */
 static void report_memory(CellOutcome *ret)
 {
     if (!ret->lacked_memory && !memory_limit_is_nearly_taken(ret->peak_memory))

@@ -9,13 +9,11 @@
 #include "proto/wire.h"
 
 /* The language of cells, where it is not Python: a function in Python that has them run by a program beside
- * the interpreter (limpet_languages). */
-
-/* function(code, number) → the value of the cell, or None; it raises what the cell ended with. From then on
+ * the interpreter (limpet_languages).
+ *
+ * function(code, number) → the value of the cell, or None; it raises what the cell ended with. From then on
  * it is called in place of compiling the cell. */
 void language_set(PyObject *function);
-
-/* The value of a cell. */
 
 /* repr(value); where that raises, a text that says so. NULL with an exception for what is not an Exception,
  * such as KeyboardInterrupt. */
@@ -26,42 +24,6 @@ void result_tell(PyObject *function);
 
 /* displayhook(value): that hook. While nothing is shown, Python's own, which prints. */
 PyObject *result_displayhook(PyObject *module, PyObject *value);
-
-/* The cell that is running, for everything that speaks in its name: streams, displays, what starts processes.
- * Guarded by the GIL. */
-
-typedef struct Run {
-    uint64_t id;          /* of the `execute` it answers */
-    uint64_t number;      /* counts the cells of this process; 0 before the first */
-    bool asks;            /* its questions are answered */
-    bool active;          /* between run_begin() and run_end() */
-    bool rests;           /* the main thread runs tasks of cells between two of them */
-    bool forked;          /* this is a child of the interpreter that goes on in Python */
-    bool spawned;         /* a child process was started */
-    bool had_children;    /* one ever was */
-    pid_t process;        /* the interpreter, which a forked child is not */
-    uint64_t main_thread; /* its thread state's id */
-} Run;
-
-extern Run run;
-
-/* Once, on the main thread. */
-int run_init(void);
-
-/* In a copy of the interpreter that is to go on as one. */
-void run_adopt(void);
-
-/* A child process is about to be started. */
-void run_note_child(void);
-
-/* Returns whether the calling thread may write. Any may while a cell runs, and between two cells all but the
- * main one, unless that runs tasks of cells and not the runtime's work; before the first cell none. */
-bool run_admits(void);
-
-/* Returns whether a cell runs, so that displays and questions are its own. */
-bool run_is_active(void);
-
-/* One cell, from its source to its outcome. */
 
 typedef struct CellRequest {
     uint64_t id; /* of the message */

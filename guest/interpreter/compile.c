@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "guest/interpreter/module.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/split.h"
 
 static int future_flags;

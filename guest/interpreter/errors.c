@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/module.h"
 #include "guest/interpreter/output.h"
 
 static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};

@@ -2,9 +2,9 @@
 
 #include <signal.h>
 
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/module.h"
 
 /* The namespace of the module `builtins`, which every cell finds as it was. Names that a cell has added stay.
  */

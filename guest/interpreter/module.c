@@ -1,5 +1,6 @@
 #include "guest/interpreter/module.h"
 
+#include "guest/interpreter/run.h"
 #include "guest/interpreter/memory.h"
 #include "guest/interpreter/asks.h"
 #include "guest/interpreter/call.h"
@@ -7,74 +8,6 @@
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/serve.h"
 #include "guest/interpreter/stream.h"
-
-RuntimeObjects runtime;
-
-static const struct {
-    const char *module, *name;
-    PyObject **ret;
-} objects[] = {
-    {"sys", "modules", &runtime.modules},
-    {"linecache", "cache", &runtime.linecache},
-    {"_limpet", "displayhook", &runtime.displayhook},
-    {"sys", "__displayhook__", &runtime.python_displayhook},
-    {"limpet_runtime.prepare", "prepare", &runtime.prepare},
-    {"limpet_runtime.saving", "save", &runtime.save},
-    {"limpet_runtime.saving", "load", &runtime.load},
-    {"limpet_runtime.cells", "compile_cell", &runtime.compile_cell},
-    {"limpet_runtime.aio", "run", &runtime.run_async},
-    {"limpet_runtime.errors", "describe", &runtime.describe_error},
-    {"limpet_runtime.errors", "keep", &runtime.keep_error},
-    {"limpet_runtime.memory", "holders", &runtime.holders},
-    {"limpet_runtime.namespace", "describe", &runtime.describe},
-    {"limpet_runtime.namespace", "fingerprints", &runtime.fingerprints},
-    {"limpet_runtime.namespace", "listing", &runtime.listing},
-    {"limpet_runtime.namespace", "labels", &runtime.labels},
-    {"limpet_runtime.display", "display_result", &runtime.display_result},
-    {"limpet_runtime.figures", "show", &runtime.show_figures},
-    {"limpet_runtime.script", "end", &runtime.end_script},
-    {"limpet_runtime.script", "close", &runtime.close_script},
-    {"limpet_runtime.script", "end_session", &runtime.end_session},
-};
-
-static PyObject *import_object(const char *module_name, const char *name)
-{
-    _pyref_ PyObject *module = PyImport_ImportModule(module_name);
-
-    return module ? PyObject_GetAttrString(module, name) : NULL;
-}
-
-int runtime_init(void)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(objects); i++) {
-        *objects[i].ret = import_object(objects[i].module, objects[i].name);
-        if (!*objects[i].ret)
-            return -1;
-    }
-    runtime.main_dict = Py_XNewRef(PyModule_GetDict(PyImport_AddModule("__main__")));
-    runtime.last_resort =
-        Py_BuildValue("(sss)", "MemoryError", "there was no memory to describe the error", "");
-    runtime.context = PyContext_CopyCurrent();
-    if (!runtime.context || PyContext_Enter(runtime.context) < 0)
-        return -1;
-    return runtime.main_dict && runtime.last_resort ? 0 : -1;
-}
-
-PyObject *runtime_call(PyObject *function, size_t count, PyObject *const *arguments)
-{
-    PyThreadState *state = PyThreadState_Get();
-    PyObject *result = NULL;
-
-    PyThreadState_EnterTracing(state);
-    for (int attempt = 0; !result && attempt < 4; attempt++) {
-        PyErr_Clear();
-        result = PyErr_CheckSignals() < 0 ? NULL : PyObject_Vectorcall(function, arguments, count, NULL);
-    }
-    PyThreadState_LeaveTracing(state);
-    if (!result)
-        PyErr_Clear();
-    return result;
-}
 
 /* send_display(data, metadata, display_id, is_result, update) → bool: False in a forked child, which has no
  * way to send one. */

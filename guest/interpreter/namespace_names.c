@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "guest/interpreter/module.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/values.h"
 #include "proto/limits.h"
 

@@ -1,12 +1,11 @@
-/* Which process the kernel ends first when memory runs out. */
+/* The order in which the kernel ends processes when the memory of the sandbox runs out: children of a cell
+ * first, then the automatic checkpoint, then this process, and what somebody asked to be kept last. All of it
+ * as far as the kernel lets this user say so (/proc/self/oom_score_adj, in thousandths of the sandbox's
+ * memory). */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Whom the kernel takes when the memory of the sandbox runs out: children of a cell first, then the automatic
- * checkpoint, then this process, and what somebody asked to be kept last. All of it as far as the kernel lets
- * this user say so (/proc/self/oom_score_adj, in thousandths of the sandbox's memory). */
 
 /* Once, before any other: `memory` is that of the sandbox, bytes, 0: unlimited. Makes this the process that
  * runs cells. */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/values.h"
-#include "guest/interpreter/call.h"
-#include "guest/interpreter/module.h"
 #include "guest/interpreter/stream.h"
 
 #define NAME_MAX_BYTES 1024u
@@ -52,7 +52,7 @@ void outcome_deinit(CellOutcome *outcome)
     Py_CLEAR(outcome->memory);
 }
 
-/* Of what is no list: absent. */
+/* Absent where `list` is none. */
 static Value plain(PyObject *list)
 {
     return list && PyList_CheckExact(list) ? (Value){.write = write_made, .source = list} : (Value){0};
@@ -255,7 +255,7 @@ static int build_note(Buf *out, const Display *display)
                           (Value){.write = write_no_metadata});
 }
 
-/* Of a display that belongs to no cell. */
+/* Prints the text of a display that belongs to no cell. */
 static int print_text(const Display *display)
 {
     PyObject *text = PyDict_GetItemString(display->data, "text/plain"); /* borrowed */

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
 #include "guest/interpreter/descriptors.h"
@@ -15,7 +18,6 @@
 #include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/pyref.h"
 #include "guest/interpreter/reply.h"
-#include "guest/interpreter/module.h"
 
 /* Around Python code of ours that runs between two cells, and what it calls: output of that has no cell to
  * belong to, and goes nowhere. With the GIL, on the main thread. */
@@ -34,60 +36,6 @@ static void unmute_output(void)
     guard_begin_cell();
 }
 
-/* More than channel_reader_fill() asks for at the beginning of a message. */
-#define RESERVE (64u << 10)
-
-static ChannelReader reader = CHANNEL_READER_NULL;
-
-int inbox_next(ChannelFrame *ret, int fds[CHANNEL_FDS])
-{
-    return channel_reader_next(&reader, descriptors_channel(), ret, fds);
-}
-
-static int take_message(ChannelFrame *ret)
-{
-    int fds[CHANNEL_FDS];
-    int r = channel_reader_take(&reader, ret, fds);
-
-    for (size_t i = 0; r > 0 && i < CHANNEL_FDS; i++)
-        close_fd(&fds[i]);
-    return r;
-}
-
-int inbox_wait(ChannelFrame *ret, int wake, const sigset_t *mask)
-{
-    struct pollfd files[] = {{.fd = descriptors_channel(), .events = POLLIN}, {.fd = wake, .events = POLLIN}};
-    int r;
-
-    while ((r = take_message(ret)) == 0) {
-        if (ppoll(files, ARRAY_SIZE(files), NULL, mask) < 0)
-            return -errno;
-        if (files[1].revents)
-            return -ECANCELED;
-        r = channel_reader_fill(&reader, descriptors_channel());
-        if (r < 0)
-            return r;
-    }
-    return MIN(r, 0);
-}
-
-void inbox_reserve(void)
-{
-    buf_reserve(&reader.in, RESERVE);
-}
-
-/* Returns whether nothing of a message has been read yet, so that the channel tells when the next one
- * comes. */
-static bool inbox_is_empty(void)
-{
-    return reader.in.size == reader.used;
-}
-
-void inbox_clear(void)
-{
-    channel_reader_clear(&reader);
-}
-
 static PyObject *runs; /* lives as long as the process */
 
 void rest_by(PyObject *function)
@@ -95,7 +43,7 @@ void rest_by(PyObject *function)
     Py_XSETREF(runs, Py_NewRef(function));
 }
 
-void rest(void)
+static void rest(void)
 {
     if (!runs || !inbox_is_empty())
         return;
@@ -199,7 +147,11 @@ static PyObject *set_up(Text code)
     return error;
 }
 
-int prepare(uint64_t id, const MsgPrepare *asked)
+/* Answers `prepare` with the message id `id`; any of it may be absent. Before its first cell an interpreter
+ * gets its environment, imports what cells are likely to, goes where they run, and takes up their language;
+ * before any cell it gets more variables. With the GIL. A negative errno when the supervisor is gone, asks
+ * for what no environment can hold, or asks after the first cell for what is done before it. */
+static int prepare(uint64_t id, const MsgPrepare *asked)
 {
     const msgpack_object_array *imports = asked->imports.array;
     _pyref_ PyObject *variables = asked->env.map ? decode_env(asked->env.map) : Py_NewRef(Py_None);

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/memory.h"
-#include "guest/interpreter/call.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/module.h"
 #include "guest/interpreter/namespace_names.h"

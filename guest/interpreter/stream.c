@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "guest/interpreter/call.h"
+#include "guest/interpreter/run.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/values.h"
 

@@ -12,6 +12,9 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/frozen_main.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
@@ -21,11 +24,9 @@
 #include "guest/interpreter/compile.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/module.h"
 #include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/serve.h"
 #include "guest/interpreter/stream.h"
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"
@@ -149,7 +150,7 @@ static bool is_of_library(pthread_t thread)
     return true;
 }
 
-/* What the handlers of a fork would have done. */
+/* Does the work that handlers of a fork would have done. */
 static void begin(OpenFiles *files, int tell)
 {
     int r;
@@ -261,7 +262,7 @@ PyObject *child_fork(PyObject *module, PyObject *fd)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
-/* Of the newest checkpoint. A copy has it as it was when it was made. */
+/* The newest checkpoint. A copy has this as it was when the copy was made. */
 static CheckpointInfo copied;
 
 /* Why there is none. */
@@ -281,7 +282,7 @@ static void note_alarm(void)
         notes_add(&copied.notes, "the alarm that signal.alarm() or setitimer() set does not come");
 }
 
-/* What only this process can tell about itself, but for its open files. */
+/* Records everything that only this process can tell about itself, but for its open files. */
 static void record(void)
 {
     notes_clear(&copied.notes);
@@ -306,7 +307,7 @@ static pid_t fork_alone(void)
     return pid;
 }
 
-/* Where there is no other thread: what libraries and cells have arranged for a fork is done. */
+/* For a process of one thread: handlers of libraries and cells for a fork run. */
 static pid_t copy_alone(int channel)
 {
     pid_t pid = openfiles_record(&copied.files, channel, &copied.notes);

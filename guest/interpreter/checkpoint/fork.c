@@ -31,7 +31,7 @@ __attribute__((no_sanitize("address"))) static int intermediate(void *unused)
     copying.intermediate = getpid();
     if (copying.set_oom_score)
         copying.set_oom_score();
-    /* Of the memory, which the original has too. */
+    /* Belongs to the memory, which the original has too. */
     prctl(PR_SET_DUMPABLE, 0);
 
     pid_t pid = copying.with_threads ? _Fork() : fork();
@@ -87,7 +87,7 @@ pid_t fork_to_supervisor(bool with_threads, void (*set_oom_score)(void))
 
 int fork_adopted(pid_t supervisor)
 {
-    /* Which has nothing to do any more but to end. */
+    /* The intermediate process only has to end. */
     while (getppid() == copying.intermediate)
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "guest/interpreter/inbox.h"
 #include "guest/channel.h"
 #include "guest/interpreter/checkpoint/keep.h"
 #include "guest/interpreter/checkpoint/fork.h"
@@ -14,7 +15,6 @@
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
-#include "guest/interpreter/serve.h"
 #include "proto/wire.h"
 
 /* For a message: no copy may allocate. */
@@ -48,7 +48,7 @@ static int say_error(uint64_t id, const char *error)
                                  &(MsgCheckpointed){.error = text_of(error)}));
 }
 
-/* What became of the memory that was to be kept; `error` is NULL where it was. */
+/* Sends `saved`: the memory was written, or `error` says why not. */
 static int send_saved(uint64_t id, const char *error)
 {
     uint8_t space[SPACE];

@@ -9,15 +9,12 @@
 #include "guest/interpreter/checkpoint/sharedmemory.h"
 #include "proto/base/base.h"
 
-/* What is said around a copy, without Python: a frozen copy has none. Nothing else is on the channel then. */
-
-/* All: 0 or a negative errno. */
-
-/* `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
+/* Sends `checkpointed`, without Python and while nothing else is on the channel. 0 or a negative errno.
+ * `error` is 0 or the negative errno of what kept a copy from being made; `why` says it better, or is empty.
  */
 int send_checkpointed(uint64_t id, int error, const char *why);
 
-/* What a copy knows of the interpreter it was made from. */
+/* A copy's knowledge of the interpreter it was made from. */
 typedef struct CheckpointInfo {
     Notes notes;
     OpenFiles files;
@@ -29,10 +26,10 @@ typedef struct CheckpointInfo {
     bool alone;        /* what it shares nobody else has: it has only just become the copy */
 } CheckpointInfo;
 
-/* What comes with `restore`, in this order; the last may be missing. */
+/* Descriptors that come with `restore`, in this order; the last may be missing. */
 enum { RESTORE_CHANNEL, RESTORE_OUT, RESTORE_ERR, RESTORE_RINGS };
 
-/* With what a copy is brought back. */
+/* A `restore` message, with which a copy is brought back. */
 typedef struct Restore {
     uint64_t id;        /* of the message */
     uint8_t bytes[256]; /* of it: unpacking allocates */

@@ -85,7 +85,7 @@ static bool has_name(const OpenFile *file)
     return readlink(path, &first, 1) == 1 && first == '/';
 }
 
-/* What is in a named pipe is there for whoever has it open. */
+/* A named pipe's content is for whoever has it open. */
 static bool record_pipe(OpenFile *file, const struct stat *st, Notes *notes)
 {
     file->kind = OPEN_PIPE;
@@ -201,7 +201,7 @@ static int reopen(OpenFile *file)
     return 0;
 }
 
-/* What is found again, and is neither of its readers nor of its writers. */
+/* Leaves a descriptor by which the pipe is found again, and which neither reads nor writes. */
 static void release_named_pipe(OpenFile *file)
 {
     int fd = open_again(file, O_PATH);

@@ -4,16 +4,16 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "guest/interpreter/call.h"
+#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/module.h"
 #include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/reply.h"
-#include "guest/interpreter/serve.h"
 
 /* The global generators of random numbers across a fork, where Python seeds that of `random` anew. */
 typedef struct Generators {
@@ -99,8 +99,7 @@ static void renew(PyObject *identity, PyObject *thread)
     PyErr_Clear();
 }
 
-/* What asyncio keeps of the loop that runs in a thread, up to Python 3.13. In another process it would know
- * of none. */
+/* asyncio's record of the loop that runs in a thread, up to Python 3.13. In another process it is void. */
 typedef struct RunningLoop {
     PyObject_HEAD PyObject *loop;
     pid_t process;

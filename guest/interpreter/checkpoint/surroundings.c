@@ -26,12 +26,12 @@ typedef struct SignalAction {
 
 #define SIGNALS 64
 
-/* Of a file that is opened once more: all but those that would make or empty it. */
+/* Flags with which a file is opened once more: all but those that would make or empty it. */
 #define KEPT_FLAGS                                                                                           \
     (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE | O_PATH |    \
      O_DIRECTORY)
 
-/* Of files without a name, together. */
+/* Bytes in files without a name, together. */
 #define CONTENT_MAX ((size_t)64 << 20)
 
 typedef struct FilePlace {
@@ -61,7 +61,7 @@ static struct {
 
 /* Recording */
 
-/* What is in it goes with its last descriptor. */
+/* For a file without a name, whose content goes with its last descriptor. */
 static void record_content(FilePlace *place, const char *link)
 {
     int fd _cleanup_(closep) =
