@@ -74,13 +74,29 @@ static bool is_array(const PyTypeObject *type)
            type->tp_basicsize >= (Py_ssize_t)sizeof(ArrayHead);
 }
 
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    return (a ^ b) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static uint64_t array_fingerprint(const ArrayHead *array)
 {
     uint64_t bits = (uint64_t)array->nd;
 
     for (int i = 0; i < array->nd; i++)
-        bits = (bits ^ (uint64_t)array->dimensions[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        bits = mix(bits, (uint64_t)array->dimensions[i]);
     return bits;
+}
+
+/* Texts of the same size mostly differ in how they begin or end. */
+static uint64_t text_fingerprint(const char *text, size_t size)
+{
+    uint64_t first = 0, last = 0;
+    size_t n = MIN(size, sizeof(first));
+
+    memcpy(&first, text, n);
+    memcpy(&last, text + size - n, n);
+    return mix(mix(size, first), last);
 }
 
 /* Types that Python may know a shape of: their names are those of frames. */
@@ -89,9 +105,9 @@ static bool has_shape(const PyTypeObject *type)
     return strcmp(type->tp_name, "DataFrame") == 0 || strcmp(type->tp_name, "Series") == 0;
 }
 
-/* A number in which a change in place shows. A loop that binds a number again and again leaves it at one of
- * two addresses, so that numbers are looked at themselves. The namespace itself, as a value, never shows any.
- */
+/* Returns a number in which a change in place shows. A loop that binds a number or a text again and again
+ * leaves it at one of two addresses, so that these are looked at themselves. The namespace itself, as a
+ * value, never shows any. */
 static uint64_t fingerprint(PyObject *value)
 {
     const PyTypeObject *type = Py_TYPE(value);
@@ -99,10 +115,13 @@ static uint64_t fingerprint(PyObject *value)
 
     if (type == &PyLong_Type)
         return PyLong_AsUnsignedLongLongMask(value);
-    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyBytes_Type || type == &PyByteArray_Type)
+    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyByteArray_Type)
         return (uint64_t)Py_SIZE(value);
     if (type == &PyUnicode_Type)
-        return (uint64_t)PyUnicode_GET_LENGTH(value);
+        return text_fingerprint(PyUnicode_DATA(value),
+                                (size_t)(PyUnicode_GET_LENGTH(value) * PyUnicode_KIND(value)));
+    if (type == &PyBytes_Type)
+        return text_fingerprint(PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
     if (type == &PyDict_Type && value != runtime.main_dict)
         return (uint64_t)PyDict_GET_SIZE(value);
     if (type == &PySet_Type || type == &PyFrozenSet_Type)

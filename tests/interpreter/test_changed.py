@@ -163,12 +163,12 @@ def test_ten_thousand_names(session):
     assert run(session, "n1 = 1") == added("n1")
 
 
-def test_a_number_bound_in_a_loop(session):
+def test_a_number_or_a_text_bound_in_a_loop(session):
     """It lies at one of two addresses in turn."""
-    session.run("f = n = i = None")
+    session.run("f = n = t = i = None")
     for turns in range(2, 8):
-        told = run(session, f"for i in range({turns}): f, n = {turns} + i / 8, {turns}000 + i")
-        assert {"f", "n"} <= set(told[1])
+        told = run(session, f"for i in range({turns}): f, n, t = {turns} + i / 8, {turns}000 + i, f'text {turns}{{i}}'")
+        assert {"f", "n", "t"} <= set(told[1])
 
 
 # Changes in place
