@@ -49,8 +49,8 @@ class Finding:
 def of_machine(address: str | None) -> tuple[str, int]:
     """What ``limpetd --check`` prints, and its exit status. Root's controller can only be checked by root."""
     if is_served_by_root(address):
-        said = "root's controller serves this user"
-        return f"machine\n  --    limpetd        {said}\n{'':23}→ sudo limpetd --check\n", 0
+        finding = f"machine\n  --    limpetd        root's controller serves this user\n{'':23}"
+        return f"{finding}→ sudo limpetd --check\n", 0
     program = find_limpetd()
     if program is None:
         return (
