@@ -75,6 +75,10 @@ void cli_print_notes(const char *prefix, const char *const *notes, size_t n);
 const char *cli_size(char *ret, size_t size, uint64_t bytes);
 const char *cli_seconds(char *ret, size_t size, double seconds);
 
+/* Becomes `python3 -m MODULE OPERANDS...`, with a Python that has the package. An exit status after a message
+ * where there is none; `extra` is the one of the package that the module needs, or NULL. */
+int become_python(const char *module, const char *extra, char **operands, int n);
+
 /* Finds the directory of the running program, as "/usr/bin"; "" when the kernel does not say. */
 void cli_program_directory(char *ret, size_t size);
 

@@ -1,9 +1,11 @@
-#include "clients/c/cli/python.h"
-
+/* The commands whose work the Python package does, and the Python that has it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clients/c/cli/cli.h"
@@ -27,15 +29,17 @@ static char *python_of(const char *directory, size_t n)
     return python;
 }
 
-/* Finds the Python of the environment where the program itself is, wherever a link to it lies. */
+/* Finds the Python of the environment where the program itself is, wherever a link to it lies, or of one
+ * called venv beside that directory. */
 static char *python_of_program(void)
 {
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof(program));
+    char program[PATH_MAX], venv[PATH_MAX + sizeof("/../venv/bin")];
+    char *python;
 
-    while (n > 0 && program[n - 1] != '/')
-        n--;
-    return n > 1 ? python_of(program, (size_t)n - 1) : NULL;
+    cli_program_directory(program, sizeof(program));
+    python = python_of(program, strlen(program));
+    snprintf(venv, sizeof(venv), "%s/../venv/bin", program);
+    return python ? python : python_of(venv, strlen(venv));
 }
 
 /* The Python of the virtual environment that this program was called in, by its path or by PATH; NULL if it
@@ -62,31 +66,215 @@ static char *python_called_in(void)
     return NULL;
 }
 
-static char *python_beside(void)
+static char *python_of_shell(void)
 {
-    char *python = python_called_in();
+    const char *environment = getenv("VIRTUAL_ENV");
+    char bin[PATH_MAX];
 
-    return python ? python : python_of_program();
+    if (!environment || snprintf(bin, sizeof(bin), "%s/bin", environment) >= (int)sizeof(bin))
+        return NULL;
+    return python_of(bin, strlen(bin));
+}
+
+static bool has_package(const char *python)
+{
+    const char *code =
+        "import importlib.util as u, sys; sys.exit(None in map(u.find_spec, ('limpet', 'msgpack')))";
+    char *const arguments[] = {(char *)python, (char *)"-c", (char *)code, NULL};
+    posix_spawn_file_actions_t actions;
+    int status = -1;
+    pid_t pid;
+
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return false;
+    if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+        posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO) == 0 &&
+        posix_spawnp(&pid, python, &actions, NULL, arguments, environ) == 0)
+        waitpid(pid, &status, 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return status == 0;
+}
+
+/* Finds a Python that has the package: the one that LIMPET_PYTHON names and no other, or that of the first
+ * environment which has it, or the one of PATH. To be freed; NULL where none has it. */
+static char *find_python(void)
+{
+    static char *(*const places[])(void) = {python_called_in, python_of_program, python_of_shell};
+    const char *given = getenv("LIMPET_PYTHON");
+    char *python = NULL;
+
+    for (size_t i = 0; !(given && *given) && i < ARRAY_SIZE(places); i++) {
+        python = places[i]();
+        if (python && has_package(python))
+            return python;
+        free(python);
+    }
+    python = strdup(given && *given ? given : "python3");
+    if (python && has_package(python))
+        return python;
+    free(python);
+    return NULL;
 }
 
 int become_python(const char *module, const char *extra, char **operands, int n)
 {
+    _cleanup_(freep) char *python = find_python();
+    _cleanup_(freep) char **arguments = calloc((size_t)n + 4, sizeof(*arguments));
     const char *given = getenv("LIMPET_PYTHON");
-    _cleanup_(freep) char *beside = given && *given ? NULL : python_beside();
-    char *python = given && *given ? (char *)given : beside ? beside : (char *)"python3";
-    char **arguments = calloc((size_t)n + 4, sizeof(*arguments));
 
     if (!arguments) {
         fprintf(stderr, "limpet: out of memory\n");
         return EXIT_SANDBOX;
     }
-    arguments[0] = python;
-    arguments[1] = (char *)"-m";
-    arguments[2] = (char *)module;
-    memcpy(arguments + 3, operands, (size_t)n * sizeof(*arguments));
-    execvp(python, arguments);
-    fprintf(stderr, "limpet: %s: %s; set LIMPET_PYTHON to a Python that has limpet%s%s%s\n", python,
-            strerror(errno), extra ? "[" : "", extra ? extra : "", extra ? "]" : "");
-    free(arguments);
+    if (python) {
+        arguments[0] = python;
+        arguments[1] = (char *)"-m";
+        arguments[2] = (char *)module;
+        memcpy(arguments + 3, operands, (size_t)n * sizeof(*arguments));
+        fflush(stdout);
+        execvp(python, arguments);
+    }
+    fprintf(stderr,
+            "limpet: %s does not have the Python package; activate the environment that has it, or set "
+            "LIMPET_PYTHON to a Python that has limpet%s%s%s\n",
+            given && *given ? given : "python3", extra ? "[" : "", extra ? extra : "", extra ? "]" : "");
     return EXIT_SANDBOX;
 }
+
+/* Puts the command's word before its operands. */
+static int become(const char *module, const char *extra, const char *word, char **operands, int n)
+{
+    _cleanup_(freep) char **all = calloc((size_t)n + 1, sizeof(*all));
+
+    if (!all) {
+        fprintf(stderr, "limpet: out of memory\n");
+        return EXIT_SANDBOX;
+    }
+    all[0] = (char *)word;
+    memcpy(all + 1, operands, (size_t)n * sizeof(*all));
+    return become_python(module, extra, all, n + 1);
+}
+
+static int run_save(const void *values, char **operands, int n)
+{
+    return become("limpet.saving", NULL, "save", operands, n);
+}
+
+static int run_export(const void *values, char **operands, int n)
+{
+    return become("limpet.saving", NULL, "export", operands, n);
+}
+
+static int run_doctor(const void *values, char **operands, int n)
+{
+    return become_python("limpet.doctor", NULL, operands, n);
+}
+
+static int run_jupyter(const void *values, char **operands, int n)
+{
+    return become_python("limpet.jupyter", "jupyter", operands, n);
+}
+
+static int run_mcp(const void *values, char **operands, int n)
+{
+    return become_python("limpet.mcp", "mcp", operands, n);
+}
+
+static int run_serve(const void *values, char **operands, int n)
+{
+    return become_python("limpet.serve", "serve", operands, n);
+}
+
+static int run_key(const void *values, char **operands, int n)
+{
+    return become("limpet.serve", "serve", "key", operands, n);
+}
+
+const Command command_save = {
+    .name = "save",
+    .usage = "SESSION FILE",
+    .summary = "Saves a session to a file: its variables, /session and its options",
+    .details = "\nThe session does not change. Variables that cannot be saved are listed with the reason. "
+               "The file is a\n"
+               "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.",
+    .operands = {COMPLETE_SESSION, COMPLETE_FILE},
+    .operands_min = 2,
+    .operands_max = 2,
+    .run = run_save,
+};
+
+const Command command_export = {
+    .name = "export",
+    .usage = "SESSION DIRECTORY",
+    .summary = "Writes a notebook of the calls of a session, its artifacts and a lock file",
+    .details =
+        "\nThe notebook has the calls in order with their outputs, and runs again. lock.json has the image, "
+        "the versions\nof Python and of all packages, and the artifacts with their SHA-256 and the call that "
+        "made them.",
+    .operands = {COMPLETE_SESSION, COMPLETE_DIRECTORY},
+    .operands_min = 2,
+    .operands_max = 2,
+    .run = run_export,
+};
+
+const Command command_doctor = {
+    .name = "doctor",
+    .usage = "[--address PATH]",
+    .summary = "Says what is right on this machine, and what to do about the rest",
+    .details =
+        "\nPrints what 'limpetd --check' says of the machine, whether a controller answers, what the Python\n"
+        "package has in python3, or in the Python that LIMPET_PYTHON names, and how the gateway is.\n"
+        "Nothing is started. The exit status is 1 where something fails.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_doctor,
+};
+
+const Command command_jupyter = {
+    .name = "jupyter",
+    .usage = "install [OPTIONS]",
+    .summary = "Installs a Jupyter kernel whose cells run in a session",
+    .details = "\nNeeds the Python package with the extra 'jupyter' in python3, or in the Python that "
+               "LIMPET_PYTHON names.\n"
+               "'limpet jupyter install --help' lists the options.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_jupyter,
+};
+
+const Command command_mcp = {
+    .name = "mcp",
+    .usage = "[OPTIONS]",
+    .summary = "Serves the Model Context Protocol on standard input and output",
+    .details = "\nAn MCP client, such as an editor, starts it. Needs the Python package with the extra 'mcp' "
+               "in python3, "
+               "or in\nthe Python that LIMPET_PYTHON names.\n"
+               "'limpet mcp --help' lists the options.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_mcp,
+};
+
+const Command command_serve = {
+    .name = "serve",
+    .usage = "[OPTIONS]",
+    .summary = "Serves sessions over HTTP: a REST interface and a web page",
+    .details = "\nNeeds the Python package with the extra 'serve' in python3, or in the Python that "
+               "LIMPET_PYTHON names.\n"
+               "'limpet serve --help' lists the options.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_serve,
+};
+
+const Command command_key = {
+    .name = "key",
+    .usage = "create|rotate NAME [--expires TIME] | ls | revoke NAME [ID]",
+    .summary = "Makes, lists and revokes keys of limpet serve",
+    .details = "\nNeeds the Python package in python3, or in the Python that LIMPET_PYTHON names.\n"
+               "'limpet key --help' lists the options.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_key,
+};
