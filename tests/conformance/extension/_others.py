@@ -16,10 +16,10 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from .. import _results
-from .._calls import Call
-from .._questions import Context
-from .._server import Tool
+from limpet.mcp import _results
+from limpet.mcp._calls import Call
+from limpet.mcp._questions import Context
+from limpet.mcp._server import Tool
 from ._asking import answer_of, form, wanted
 from ._plain import IMAGE, Nothing, image, resource, tool
 

@@ -8,10 +8,10 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from .. import _results
-from .._calls import Call
-from .._running import Arguments
-from .._task_methods import require
+from limpet.mcp import _results
+from limpet.mcp._calls import Call
+from limpet.mcp._running import Arguments
+from limpet.mcp._task_methods import require
 from ._asking import answer_of, form, wanted
 from ._plain import Nothing, tool
 

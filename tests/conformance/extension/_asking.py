@@ -7,9 +7,9 @@ from typing import Any
 
 import mcp_types as types
 
-from .. import _results
-from .._calls import Call
-from .._running import Arguments
+from limpet.mcp import _results
+from limpet.mcp._calls import Call
+from limpet.mcp._running import Arguments
 from ._plain import Nothing, tool
 
 Answer = types.CallToolResult | types.InputRequiredResult

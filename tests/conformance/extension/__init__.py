@@ -1,6 +1,6 @@
 """What the official conformance suite asks a server for: tools, prompts and resources beside the real ones.
 
-``limpet mcp --conformance`` and ``limpet serve --conformance`` offer them, through the code that serves the others.
+They go through the code that serves the others. ``python -m tests.conformance.extension`` is ``limpet serve`` with them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 from mcp.server.lowlevel.server import Server
 
-from ... import Tools
-from ..._adapters.telling import Limits
-from .. import _server
-from .._place import Place
-from .._questions import Context
+from limpet import Tools
+from limpet._adapters.telling import Limits
+from limpet.mcp import _server
+from limpet.mcp._place import Place
+from limpet.mcp._questions import Context
 from . import _asking, _others, _plain, _tasks
 
 __all__ = ["make"]

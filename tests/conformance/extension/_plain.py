@@ -8,10 +8,10 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
-from .. import _results
-from .._calls import Call
-from .._running import Arguments
-from .._server import Tool
+from limpet.mcp import _results
+from limpet.mcp._calls import Call
+from limpet.mcp._running import Arguments
+from limpet.mcp._server import Tool
 
 IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 AUDIO = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
