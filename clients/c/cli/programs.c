@@ -248,7 +248,8 @@ const Command command_save = {
     .summary = "Saves a session to a file: its variables, /session and its options",
     .details = "\nThe session does not change. Variables that cannot be saved are listed with the reason. "
                "The file is a\n"
-               "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.",
+               "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.\n"
+               "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
     .operands = {COMPLETE_SESSION, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,
@@ -262,7 +263,7 @@ const Command command_export = {
     .details =
         "\nThe notebook has the calls in order with their outputs, and runs again. lock.json has the image, "
         "the versions\nof Python and of all packages, and the artifacts with their SHA-256 and the call that "
-        "made them.",
+        "made them.\nNeeds the Python package in python3, or in the Python that LIMPET_PYTHON names.",
     .operands = {COMPLETE_SESSION, COMPLETE_DIRECTORY},
     .operands_min = 2,
     .operands_max = 2,
