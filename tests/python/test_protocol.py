@@ -13,7 +13,7 @@ from limpet._protocol import _requests, _wire
 
 from tests.support import ROOT, fake
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 
 
 def read(*path):
