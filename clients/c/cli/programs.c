@@ -274,10 +274,10 @@ const Command command_doctor = {
     .name = "doctor",
     .usage = "[--address PATH]",
     .summary = "Checks this machine, the controller, the Python package and the gateway, and names remedies",
-    .details =
-        "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python package in\n"
-        "python3, or in the Python that LIMPET_PYTHON names, and of the gateway.\n"
-        "Nothing is started. The exit status is 1 if a check fails.",
+    .details = "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python "
+               "package in\n"
+               "python3, or in the Python that LIMPET_PYTHON names, and of the gateway.\n"
+               "Nothing is started. The exit status is 1 if a check fails.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_doctor,
