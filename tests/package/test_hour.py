@@ -27,6 +27,8 @@ limpet run -c '6 * 7' >/tmp/said 2>&1 && exit 1
 command=$(sed -nE 's/.*run `([^`]+)`.*/\\1/p' /tmp/said)
 echo "{run}" | $command >/tmp/said
 test "$(cat /tmp/said)" = 42
+limpet key ls >/tmp/said 2>&1 && exit 1
+grep -q 'activate the environment that has it' /tmp/said
 """
 # In the next login, as quickstart has said.
 HOUR = "cd limpet && . build/venv/bin/activate && PYTHONPATH=/limpet python /limpet/tests/package/hour.py"
