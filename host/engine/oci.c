@@ -16,6 +16,7 @@
 #include "host/engine/oci_container.h"
 #include "host/engine/oci_spec.h"
 #include "host/engine/profile.h"
+#include "host/engine/rootless.h"
 #include "host/engine/view.h"
 #include "proto/base/log.h"
 
@@ -48,6 +49,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
         .cgroup = cgroup,
         .architecture = profile_architecture(),
         .recursive_readonly = oci->runtime.kind != RUNTIME_RUNSC,
+        .limits = oci->limits,
         .swap_limit = oci->swap_limit,
         .resolver = host_network && has_resolver(rootfs),
     };
@@ -101,7 +103,8 @@ static int oci_create(Engine *engine, const ContainerSpec *spec, const Container
     container = oci_container_new(oci, spec->name);
     if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    cgroup_move_expected();
+    if (oci->limits)
+        cgroup_move_expected();
     snprintf(container->network, sizeof(container->network), "%s", spec->network);
     r = describe(container, spec, rootfs, problem);
     if (r < 0) {
@@ -140,7 +143,7 @@ static int check_attachable(OciContainer *container, Problem *problem)
     if (oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC)
         return attach_refuse(problem, "runsc runs the container in its own kernel");
     if (container->stage != OCI_RUNNING || container->removing ||
-        !cgroup_has_process(container->name, container->first.pid))
+        !oci_container_has(container, container->first.pid))
         return attach_too_late(problem);
     return 0;
 }
@@ -256,14 +259,18 @@ static int make_directories(OciEngine *oci, char *root, size_t size, Problem *pr
     return 0;
 }
 
-static void open_userns(OciEngine *oci)
+/* Without root a sandbox has one in any case: its uid 0 would be the user otherwise. */
+static int open_userns(OciEngine *oci, Problem *problem)
 {
-    Problem problem = PROBLEM_NULL;
+    Problem reason = PROBLEM_NULL;
 
     oci->userns = USERNS_NULL;
+    if (rootless_entered())
+        return userns_open(&oci->userns, &oci->config, &oci->runtime, problem);
     if (strcmp(oci->config.userns, "off") != 0 &&
-        userns_open(&oci->userns, &oci->config, &oci->runtime, &problem) < 0)
-        log_warn("sandboxes have no user namespace of their own", "reason=%s", problem.text);
+        userns_open(&oci->userns, &oci->config, &oci->runtime, &reason) < 0)
+        log_warn("sandboxes have no user namespace of their own", "reason=%s", reason.text);
+    return 0;
 }
 
 /* Containers share it, see oci_container_run(): they get none of the keys of whoever started this. A kernel
@@ -285,6 +292,7 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
     oci->loop = loop;
     oci->config = *config;
     list_init(&oci->containers);
+    oci->limits = !rootless_entered();
     r = oci_check_host(&oci->swap_limit, problem);
     if (r == 0)
         r = make_directories(oci, root, sizeof(root), problem);
@@ -293,7 +301,11 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
     if (r < 0)
         return r;
     join_empty_keyring();
-    open_userns(oci);
+    r = open_userns(oci, problem);
+    if (r < 0) {
+        runtime_deinit(&oci->runtime);
+        return r;
+    }
     *ret = &take(oci)->engine;
     return 0;
 }
@@ -305,6 +317,12 @@ static void oci_close(Engine *engine)
     runtime_deinit(&oci->runtime);
     userns_close(&oci->userns);
     free(oci);
+}
+
+/* A limit of the system on processes of one user holds where groups do not: each container has its own users. */
+static unsigned oci_not_enforced(const Engine *engine)
+{
+    return container_of(engine, OciEngine, engine)->limits ? 0 : LIMIT_ON_MEMORY | LIMIT_ON_CPUS;
 }
 
 static const char *oci_default_image(Engine *engine)
@@ -332,6 +350,7 @@ const EngineOps engine_oci = {
     .time = oci_time,
     .set_idle = oci_set_idle,
     .groups = oci_groups,
+    .not_enforced = oci_not_enforced,
     .default_image = oci_default_image,
     .check = oci_check,
 };

@@ -6,22 +6,21 @@
 #include "host/engine/image.h"
 #include "host/engine/profile.h"
 #include "host/engine/rlimits.h"
+#include "host/engine/rootless.h"
 #include "host/engine/runtime.h"
 #include "host/engine/userns.h"
 
 int oci_check_host(bool *ret_swap_limit, Problem *problem)
 {
-    CgroupSupport support;
+    CgroupSupport support = {0};
 
     if (geteuid() != 0)
-        return problem_set(
-            problem, ERR_ENGINE_ERROR,
-            "the engine oci needs root; run limpetd as root, use the engine docker as a user who "
-            "may use its socket, or use the engine local, which does not isolate");
+        return problem_set(problem, ERR_INTERNAL, "no user namespace was entered for the engine oci");
     if (*profile_architecture() == '\0')
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "there is no system call filter for the processor of this machine");
-    if (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu)
+    if (!rootless_entered() &&
+        (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu))
         return problem_set(
             problem, ERR_ENGINE_ERROR,
             "this host cannot limit memory, processes and CPU with control groups; see limpetd "
@@ -29,7 +28,7 @@ int oci_check_host(bool *ret_swap_limit, Problem *problem)
     if (!check_has_seccomp())
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "the kernel cannot filter system calls (CONFIG_SECCOMP_FILTER)");
-    *ret_swap_limit = support.swap;
+    *ret_swap_limit = !rootless_entered() && support.swap;
     return rlimits_check(problem);
 }
 

@@ -78,7 +78,8 @@ static void on_deleted(RuntimeJob *job, int status)
     char cgroup[PATH_MAX], message[512];
 
     oci_container_cgroup(container, cgroup);
-    cgroup_remove(cgroup);
+    if (oci_engine_of(container)->limits)
+        cgroup_remove(cgroup);
     if (status == 0) {
         bundle_remove(container->bundle);
     } else { /* the bundle stays, for a later sweep to try again */
@@ -201,6 +202,14 @@ static bool has_ended(const LoopChild *child)
     return poll(&end, 1, 0) > 0;
 }
 
+bool oci_container_has(const OciContainer *container, pid_t pid)
+{
+    const OciEngine *oci = oci_engine_of(container);
+
+    return oci->limits ? cgroup_has_process(container->name, pid)
+                       : runtime_has_started(&oci->runtime, container->name, pid);
+}
+
 /* Its pid may have been given to another process since; not any more once it is watched. */
 int oci_container_watch(OciContainer *container)
 {
@@ -211,7 +220,7 @@ int oci_container_watch(OciContainer *container)
         r = loop_child_add(oci_engine_of(container)->loop, &container->first, pid, on_first_exit);
     if (r < 0)
         return r;
-    if (cgroup_has_process(container->name, pid) && !has_ended(&container->first))
+    if (oci_container_has(container, pid) && !has_ended(&container->first))
         return 0;
     loop_child_remove(&container->first);
     return -ESRCH;
@@ -222,7 +231,8 @@ void oci_container_started(OciContainer *container)
     Container *base = &container->container;
     bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC;
 
-    cgroups_init(&container->cgroups, container->first.pid);
+    if (oci_engine_of(container)->limits)
+        cgroups_init(&container->cgroups, container->first.pid);
     container->stage = OCI_RUNNING;
     base->events.started(base, base->userdata, own_kernel ? 0 : container->first.pid);
 }
