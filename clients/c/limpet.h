@@ -139,8 +139,9 @@ typedef struct LimpetOpened {
     char session[136];
     char instance[72]; /* names this life of the session */
     char engine[16];
-    bool created; /* false: it was there and is attached to */
-    double ttl;   /* an idle session ends after it; or LIMPET_FOREVER */
+    bool created;          /* false: it was there and is attached to */
+    double ttl;            /* an idle session ends after it; or LIMPET_FOREVER */
+    char not_enforced[64]; /* limits that nothing on its machine holds it to: options, by ", "; or "" */
 } LimpetOpened;
 
 /* Makes the session, or attaches to it when it exists: LIMPET_OPTIONS_DIFFER when options are given that it

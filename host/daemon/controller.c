@@ -118,7 +118,8 @@ static const EngineOps *choose_engine(const Options *options, const Paths *paths
     if (!ops && !*name)
         ops = engine_choose(config, problem);
     if (!ops && *name)
-        problem_set(problem, ERR_BAD_REQUEST, "unknown engine '%s'; the engines are oci, docker and local", name);
+        problem_set(problem, ERR_BAD_REQUEST, "unknown engine '%s'; the engines are oci, docker and local",
+                    name);
     return ops;
 }
 

@@ -11,8 +11,8 @@ typedef struct ControllerPeers {
 
 #define CONTROLLER_PEERS_NULL ((ControllerPeers){-1, -1})
 
-/* Gets what the engine needs of a user who is not root: a user namespace (host/engine/rootless.h). Before anything
- * else of this process has begun. 0, or negative with the problem set. */
+/* Gets what the engine needs of a user who is not root: a user namespace (host/engine/rootless.h). Before
+ * anything else of this process has begun. 0, or negative with the problem set. */
 int controller_claim_rights(const Options *options, Paths *paths, Problem *problem);
 
 /* Serves until told to stop; `ready` is called once clients can connect. `peers` are the processes

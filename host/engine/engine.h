@@ -154,7 +154,8 @@ extern const EngineOps *const engines[];
 const EngineOps *engine_find(const char *name);
 
 /* The engine to use where none is configured: docker when its socket answers, otherwise oci where it can
- * work, as root or as a user with subordinate ids, never local, which does not isolate. NULL: problem says what to do. Blocks for a moment. */
+ * work, as root or as a user with subordinate ids, never local, which does not isolate. NULL: problem says
+ * what to do. Blocks for a moment. */
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
 
 extern const EngineOps engine_docker, engine_oci, engine_local;

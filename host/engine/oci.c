@@ -319,7 +319,8 @@ static void oci_close(Engine *engine)
     free(oci);
 }
 
-/* A limit of the system on processes of one user holds where groups do not: each container has its own users. */
+/* A limit of the system on processes of one user holds where groups do not: each container has its own users.
+ */
 static unsigned oci_not_enforced(const Engine *engine)
 {
     return container_of(engine, OciEngine, engine)->limits ? 0 : LIMIT_ON_MEMORY | LIMIT_ON_CPUS;

@@ -36,9 +36,12 @@ static void check_userns(const Check *check, const EngineConfig *config, const R
 {
     Problem problem = PROBLEM_NULL;
 
-    if (strcmp(config->userns, "off") == 0)
+    if (geteuid() != 0)
+        check_say(check, FINDING_OK, "user namespace", NULL,
+                  "process 1 of a sandbox is one of your subordinate ids on the host");
+    else if (strcmp(config->userns, "off") == 0)
         check_say(check, FINDING_OK, "user namespace", NULL, "turned off: sandboxes have none of their own");
-    else if (geteuid() == 0 && userns_check(config, runtime, &problem) < 0)
+    else if (userns_check(config, runtime, &problem) < 0)
         check_say(check, FINDING_WARN, "user namespace", NULL,
                   "process 1 of a sandbox is uid 0 on the host, too: %s", problem.text);
     else
@@ -79,19 +82,37 @@ static void check_image(const Check *check, const EngineConfig *config)
         check_say(check, FINDING_OK, "image", NULL, "%s", rootfs);
 }
 
+/* Returns whether this is root. */
+static bool check_rights(const Check *check)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (geteuid() == 0)
+        check_say(check, FINDING_OK, "privileges", NULL, "running as root");
+    else if (rootless_check(&problem) < 0)
+        check_say(check, FINDING_FAIL, "privileges", "or run limpetd as root, or use the engine docker", "%s",
+                  problem.text);
+    else
+        check_say(check, FINDING_OK, "privileges", NULL,
+                  "running as uid %u, in a user namespace of your subordinate ids", geteuid());
+    return geteuid() == 0;
+}
+
 void oci_check(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
                void *userdata)
 {
     Check check = {report, userdata};
     Problem problem = PROBLEM_NULL;
+    bool root = check_rights(&check);
 
-    if (geteuid() == 0)
-        check_say(&check, FINDING_OK, "privileges", NULL, "running as root");
-    else
-        check_say(&check, FINDING_FAIL, "privileges", "run limpetd as root, or use the engine docker",
-                  "running as uid %u; this engine needs root", geteuid());
     check_runtime(&check, config);
-    check_kernel(&check);
+    if (root) {
+        check_kernel(&check);
+    } else {
+        check_say(&check, FINDING_WARN, "limits", "run limpetd as root where code may use up the machine",
+                  "memory is limited for each process, not for a session; cpus is not limited");
+        check_filters(&check);
+    }
     if (rlimits_check(&problem) < 0)
         check_say(&check, FINDING_FAIL, "core dumps",
                   "start limpetd with a hard limit for core files of at least 1, or with CAP_SYS_RESOURCE",

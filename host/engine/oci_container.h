@@ -62,8 +62,8 @@ static inline OciEngine *oci_engine_of(const OciContainer *container)
 OciContainer *oci_container_new(OciEngine *oci, const char *name);
 void oci_container_free(OciContainer *container);
 
-/* Returns whether that process is its first one. To be asked while a pidfd of it is held and has not ended, so that
- * the answer is about that process. */
+/* Returns whether that process is its first one. To be asked while a pidfd of it is held and has not ended,
+ * so that the answer is about that process. */
 bool oci_container_has(const OciContainer *container, pid_t pid);
 
 /* Its group in every hierarchy. It is beside those of the host's own programs and not in one of ours with the

@@ -154,14 +154,16 @@ static int add_limit(json_t *rlimits, const char *type, uint64_t value)
 {
     json_int_t most = (json_int_t)value;
 
-    return json_array_append_new(rlimits, json_pack("{s:s, s:I, s:I}", "type", type, "soft", most, "hard", most));
+    return json_array_append_new(rlimits,
+                                 json_pack("{s:s, s:I, s:I}", "type", type, "soft", most, "hard", most));
 }
 
-/* Each process may have as much memory of its own as the container should; Python raises MemoryError. The users of
- * a container are no others', so that only its processes count. */
+/* Each process may have as much memory of its own as the container should; Python raises MemoryError. The
+ * users of a container are no others', so that only its processes count. */
 static int set_limits_of_processes(json_t *rlimits, const ContainerSpec *spec)
 {
-    return add_limit(rlimits, "RLIMIT_DATA", spec->memory) < 0 || add_limit(rlimits, "RLIMIT_NPROC", spec->pids) < 0
+    return add_limit(rlimits, "RLIMIT_DATA", spec->memory) < 0 ||
+                   add_limit(rlimits, "RLIMIT_NPROC", spec->pids) < 0
                ? -ENOMEM
                : 0;
 }
@@ -182,8 +184,9 @@ int oci_spec_make(const OciParams *params, char **ret_json)
         json_pack("{s:s, s:s}", "limpet.owner", spec->owner, "limpet.session", spec->session));
     if (r < 0)
         return -ENOMEM;
-    r = params->limits ? set_resources(linux_part, params)
-                       : set_limits_of_processes(json_object_get(json_object_get(config, "process"), "rlimits"), spec);
+    r = params->limits
+            ? set_resources(linux_part, params)
+            : set_limits_of_processes(json_object_get(json_object_get(config, "process"), "rlimits"), spec);
     if (r == 0)
         r = profile_set_limit(json_object_get(json_object_get(config, "process"), "rlimits"), "type",
                               "RLIMIT_FSIZE", spec->largest_file);

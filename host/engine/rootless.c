@@ -43,19 +43,21 @@ static void needs_deinit(Needs *needs)
 static int find_needs(Needs *ret, Problem *problem)
 {
     if (spawn_find("newuidmap", &ret->newuidmap) < 0 || spawn_find("newgidmap", &ret->newgidmap) < 0)
-        return problem_set(problem, ERR_ENGINE_ERROR,
-                           "containers without root need the programs newuidmap and newgidmap; an administrator "
-                           "installs them with: apt-get install uidmap");
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "containers without root need the programs newuidmap and newgidmap; an administrator "
+            "installs them with: apt-get install uidmap");
     return subordinate_own(&ret->users, &ret->groups, problem);
 }
 
 static int refuse_namespace(int error, Problem *problem)
 {
-    return problem_set(problem, ERR_ENGINE_ERROR,
-                       "this machine gives an ordinary user no user namespace (%s), which containers without root "
-                       "need; see the settings user.max_user_namespaces, kernel.unprivileged_userns_clone and "
-                       "kernel.apparmor_restrict_unprivileged_userns of sysctl",
-                       strerror(error));
+    return problem_set(
+        problem, ERR_ENGINE_ERROR,
+        "this machine gives an ordinary user no user namespace (%s), which containers without root "
+        "need; see the settings user.max_user_namespaces, kernel.unprivileged_userns_clone and "
+        "kernel.apparmor_restrict_unprivileged_userns of sysctl",
+        strerror(error));
 }
 
 static int wait_for(pid_t pid)
@@ -129,9 +131,10 @@ static int become_root_inside(pid_t mapper, int begun, Problem *problem)
     if (made < 0)
         return refuse_namespace(-made, problem);
     if (mapped != 0)
-        return problem_set(problem, ERR_ENGINE_ERROR,
-                           "newuidmap or newgidmap did not map the subordinate ids of this user; compare "
-                           "/etc/subuid and /etc/subgid with what `unshare --map-root-user --map-auto true` says");
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "newuidmap or newgidmap did not map the subordinate ids of this user; compare "
+            "/etc/subuid and /etc/subgid with what `unshare --map-root-user --map-auto true` says");
     return 0;
 }
 

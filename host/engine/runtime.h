@@ -52,8 +52,8 @@ void runtime_job_add(RuntimeJob *job, const char *argument);
  * when the program could not be started. A command that takes a minute is killed. */
 void runtime_job_start(RuntimeJob *job, void (*on_done)(RuntimeJob *job, int status));
 
-/* Returns whether the runtime has started that process, and no earlier one with its pid, as the first one of the
- * container `name`. */
+/* Returns whether the runtime has started that process, and no earlier one with its pid, as the first one of
+ * the container `name`. */
 bool runtime_has_started(const Runtime *runtime, const char *name, pid_t pid);
 
 /* The last error in the log of a command; "" when there is none. */

@@ -34,5 +34,6 @@ bool runtime_has_started(const Runtime *runtime, const char *name, pid_t pid)
     const json_t *its = json_object_get(state, crun ? "pid" : "init_process_pid");
     const json_t *start = json_object_get(state, crun ? "process-start-time" : "init_process_start");
 
-    return json_integer_value(its) == pid && json_is_integer(start) && json_integer_value(start) == start_of(pid);
+    return json_integer_value(its) == pid && json_is_integer(start) &&
+           json_integer_value(start) == start_of(pid);
 }

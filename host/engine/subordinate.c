@@ -69,10 +69,11 @@ int subordinate_own(IdRange *ret_users, IdRange *ret_groups, Problem *problem)
     found &= find_in("/etc/subgid", name, ret_groups, &from) == 0;
     if (found && suffices(ret_users) && suffices(ret_groups))
         return 0;
-    return problem_set(problem, ERR_ENGINE_ERROR,
-                       "%s has %s subordinate ids in /etc/subuid and /etc/subgid, which containers without root "
-                       "need; an administrator adds them with: usermod --add-subuids %" PRIu32 "-%" PRIu32
-                       " --add-subgids %" PRIu32 "-%" PRIu32 " %s",
-                       *name ? name : "this user", found ? "too few" : "no", from, from + SUBORDINATE_COUNT - 1, from,
-                       from + SUBORDINATE_COUNT - 1, *name ? name : "USER");
+    return problem_set(
+        problem, ERR_ENGINE_ERROR,
+        "%s has %s subordinate ids in /etc/subuid and /etc/subgid, which containers without root "
+        "need; an administrator adds them with: usermod --add-subuids %" PRIu32 "-%" PRIu32
+        " --add-subgids %" PRIu32 "-%" PRIu32 " %s",
+        *name ? name : "this user", found ? "too few" : "no", from, from + SUBORDINATE_COUNT - 1, from,
+        from + SUBORDINATE_COUNT - 1, *name ? name : "USER");
 }
