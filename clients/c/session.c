@@ -11,7 +11,7 @@ static double take_ttl(const MsgOpenReply *reply)
     return reply->has_options && reply->options.ttl > 0 ? reply->options.ttl : LIMPET_FOREVER;
 }
 
-/* Those that have room. */
+/* Names beyond the room of *ret are left out. */
 static void take_not_enforced(char *ret, size_t size, const Value *names)
 {
     size_t used = 0;

@@ -110,7 +110,7 @@ void oci_check(const EngineConfig *config, void (*report)(void *userdata, const 
         check_kernel(&check);
     } else {
         check_say(&check, FINDING_WARN, "limits", "run limpetd as root where code may use up the machine",
-                  "memory is limited for each process, not for a session; cpus is not limited");
+                  "memory is limited for the interpreter alone, and cpus is not limited");
         check_filters(&check);
     }
     if (rlimits_check(&problem) < 0)

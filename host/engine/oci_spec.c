@@ -12,6 +12,8 @@
 
 #define CPU_PERIOD      100000 /* microseconds */
 #define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
+/* Memory that a process may reserve and not use, such as stacks of a hundred threads. */
+#define RESERVED_MOST (UINT64_C(1) << 30)
 
 static int add_mount(json_t *mounts, const char *target, const char *source, json_t *options)
 {
@@ -158,11 +160,11 @@ static int add_limit(json_t *rlimits, const char *type, uint64_t value)
                                  json_pack("{s:s, s:I, s:I}", "type", type, "soft", most, "hard", most));
 }
 
-/* Each process may have as much memory of its own as the container should; Python raises MemoryError. The
- * users of a container are no others', so that only its processes count. */
+/* The interpreter keeps to the memory of the container by itself; this ends what gets out of hand beside it.
+ * Only processes of the container count, whose users are no others'. */
 static int set_limits_of_processes(json_t *rlimits, const ContainerSpec *spec)
 {
-    return add_limit(rlimits, "RLIMIT_DATA", spec->memory) < 0 ||
+    return add_limit(rlimits, "RLIMIT_DATA", spec->memory + RESERVED_MOST) < 0 ||
                    add_limit(rlimits, "RLIMIT_NPROC", spec->pids) < 0
                ? -ENOMEM
                : 0;

@@ -28,19 +28,19 @@ bool rootless_entered(void)
 
 /* ---- what it takes ---- */
 
-/* Everything that makes the namespace, found before it is made. */
-typedef struct Needs {
+/* All that gives a namespace its ids, found before there is one. */
+typedef struct IdMapping {
     char *newuidmap, *newgidmap; /* paths */
     IdRange users, groups;
-} Needs;
+} IdMapping;
 
-static void needs_deinit(Needs *needs)
+static void id_mapping_deinit(IdMapping *mapping)
 {
-    free(needs->newuidmap);
-    free(needs->newgidmap);
+    free(mapping->newuidmap);
+    free(mapping->newgidmap);
 }
 
-static int find_needs(Needs *ret, Problem *problem)
+static int find_mapping(IdMapping *ret, Problem *problem)
 {
     if (spawn_find("newuidmap", &ret->newuidmap) < 0 || spawn_find("newgidmap", &ret->newgidmap) < 0)
         return problem_set(
@@ -83,8 +83,8 @@ static int try_namespace(Problem *problem)
 
 int rootless_check(Problem *problem)
 {
-    Needs needs _cleanup_(needs_deinit) = {0};
-    int r = find_needs(&needs, problem);
+    IdMapping mapping _cleanup_(id_mapping_deinit) = {0};
+    int r = find_mapping(&mapping, problem);
 
     return r < 0 ? r : try_namespace(problem);
 }
@@ -109,14 +109,14 @@ static int map(const char *program, pid_t pid, uint32_t own, const IdRange *rang
 }
 
 /* Outside the namespace, where those programs have root's rights. Waits until it is there. */
-static _Noreturn void map_from_outside(const Needs *needs, pid_t pid, int begun)
+static _Noreturn void map_from_outside(const IdMapping *mapping, pid_t pid, int begun)
 {
     char byte;
 
     if (read(begun, &byte, 1) != 1)
         _exit(1);
-    _exit(map(needs->newuidmap, pid, geteuid(), &needs->users) != 0 ||
-          map(needs->newgidmap, pid, getegid(), &needs->groups) != 0);
+    _exit(map(mapping->newuidmap, pid, geteuid(), &mapping->users) != 0 ||
+          map(mapping->newgidmap, pid, getegid(), &mapping->groups) != 0);
 }
 
 static int become_root_inside(pid_t mapper, int begun, Problem *problem)
@@ -140,8 +140,8 @@ static int become_root_inside(pid_t mapper, int begun, Problem *problem)
 
 static int enter_new(Problem *problem)
 {
-    Needs needs _cleanup_(needs_deinit) = {0};
-    int r = find_needs(&needs, problem), pipe[2];
+    IdMapping mapping _cleanup_(id_mapping_deinit) = {0};
+    int r = find_mapping(&mapping, problem), pipe[2];
     pid_t own = getpid(), mapper;
 
     if (r < 0)
@@ -151,7 +151,7 @@ static int enter_new(Problem *problem)
     mapper = fork();
     if (mapper == 0) {
         close(pipe[1]);
-        map_from_outside(&needs, own, pipe[0]);
+        map_from_outside(&mapping, own, pipe[0]);
     }
     close(pipe[0]);
     if (mapper > 0)
@@ -201,7 +201,7 @@ static int enter_former(const char *bundles)
     return r;
 }
 
-/* What is mounted on the machine later is seen here, too. */
+/* Mounts that the machine gets later are seen here, too. */
 static int own_mounts(Problem *problem)
 {
     if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&

@@ -1,4 +1,4 @@
-/* What a runtime has written down of a container. */
+/* The state of a container, as the runtime has written it down. */
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>

@@ -49,6 +49,7 @@ def first_process(controller, session):
     return int(pid.read_text())
 
 
+@pytest.mark.proves("engine: not_enforced")
 def test_a_session_is_isolated(rootless):
     with rootless.start().client() as client, client.open("a", pids=64, memory="512m") as session:
         assert session.engine == "oci"

@@ -133,7 +133,7 @@ static void test_processes_have_limits_where_groups_cannot(void **state)
     assert_null(at(config, "linux.resources.memory"));
     assert_null(at(config, "linux.resources.pids"));
     assert_null(at(config, "linux.cgroupsPath"));
-    assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_DATA"), 1 << 30);
+    assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_DATA"), INT64_C(2) << 30);
     assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_NPROC"), 128);
     json_decref(config);
 }
