@@ -108,12 +108,20 @@ static void remove_mount(const Userns *userns)
 
 /* ---- what it takes ---- */
 
-static int check_runtime(const Runtime *runtime, Problem *problem)
+/* Without root there is no mapped mount, which is what crun lacks. */
+static bool is_able(const Runtime *runtime)
 {
     unsigned major, minor;
 
-    if (runtime->kind == RUNTIME_RUNC && sscanf(runtime->version, "%u.%u", &major, &minor) == 2 &&
-        (major > 1 || (major == 1 && minor >= 1)))
+    if (runtime->kind == RUNTIME_CRUN)
+        return rootless_entered();
+    return runtime->kind == RUNTIME_RUNC && sscanf(runtime->version, "%u.%u", &major, &minor) == 2 &&
+           (major > 1 || (major == 1 && minor >= 1));
+}
+
+static int check_runtime(const Runtime *runtime, Problem *problem)
+{
+    if (is_able(runtime))
         return 0;
     return problem_set(problem, ERR_ENGINE_ERROR, "this takes runc 1.1 or newer, not %s %s", runtime->name,
                        runtime->version);

@@ -255,7 +255,13 @@ class AsyncClient(AsyncTemplates):
 
     @overload
     async def artifact(
-        self, result: Result, path: str, local: Target, *, on_progress: Progress | None = None, progress: bool = False
+        self,
+        result: Result,
+        path: str,
+        local: Target,
+        *,
+        on_progress: Progress | None = None,
+        progress: bool = False,
     ) -> None: ...
 
     async def artifact(
