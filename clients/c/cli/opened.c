@@ -20,7 +20,6 @@ static void print_json(const LimpetOpened *opened)
     print_text("session", opened->session);
     print_text("instance", opened->instance);
     print_text("engine", opened->engine);
-    print_text("not_enforced", opened->not_enforced);
     printf("\"created\": %s}\n", opened->created ? "true" : "false");
 }
 
