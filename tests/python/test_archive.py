@@ -201,6 +201,7 @@ MEMBERS = [
 ]
 
 
+@pytest.mark.proves("security: saved sessions that somebody else made")
 @pytest.mark.parametrize("data, says", MEMBERS, ids=range(len(MEMBERS)))
 def test_what_is_wrong_with_a_member_is_said(path, data, says):
     seal(path, manifest() + data)

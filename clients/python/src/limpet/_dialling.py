@@ -1,6 +1,6 @@
 """Dialling: a command whose standard input and output are one connection to a controller on another machine.
 
-``limpet dial-stdio`` makes them one there. clients/c/dial_address.c says the same of addresses for C.
+``limpet dial-stdio`` makes them one there. clients/c/dial.c says the same of addresses for C.
 """
 
 from __future__ import annotations

@@ -126,14 +126,14 @@ def chosen(options: Mapping[str, Any], known: frozenset[str], far: bool = False)
     if not isinstance(body.get("pip", ""), str):
         body["pip"] = ",".join(body["pip"])
     if "data" in body:
-        body["data"] = _data(os.fspath(body["data"]), far)
+        body["data"] = data_option(os.fspath(body["data"]), far)
     if isinstance(body.get("network"), Mapping):
         body["allow"] = allowed(body["network"])
         body["network"] = "none"
     return body
 
 
-def _data(path: str, far: bool) -> str:
+def data_option(path: str, far: bool) -> str:
     if path.startswith(_HOST):
         return path.removeprefix(_HOST)
     if far:

@@ -23,7 +23,7 @@ from .._stream import Stream
 from ._tracing import Tracing
 
 if TYPE_CHECKING:
-    from ._app import Asgi, Receive, Scope, Send
+    from ._http import Asgi, Receive, Scope, Send
 
 T = TypeVar("T")
 
