@@ -88,6 +88,11 @@ LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double second
  * other machine. Without this it is $LIMPET_ARTIFACTS ("0": none), or limpet-artifacts. */
 LIMPET_API int limpet_set_artifacts(LimpetClient *client, const char *directory);
 
+/* Has `tell` called while these artifacts are copied, with the path in the container, the bytes that have
+ * been copied, and those of the whole file. It must not use the client. NULL: nobody is told. */
+typedef void LimpetOnArtifact(void *context, const char *path, uint64_t done, uint64_t whole);
+LIMPET_API void limpet_set_artifacts_progress(LimpetClient *client, LimpetOnArtifact *tell, void *context);
+
 /* The controller as it described itself at the last connection; owned by the client. */
 typedef struct LimpetController {
     const char *peer; /* "limpetd/0.1.0" */
