@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "host/engine/profile.h"
 #include "host/engine/rlimits.h"
@@ -90,6 +91,25 @@ static int add_binds(json_t *mounts, const OciParams *params)
     if (r == 0 && params->resolver)
         r = add_mount(mounts, "/etc/resolv.conf", "/etc/resolv.conf", readonly_options());
     return r;
+}
+
+/* Only who owns a mount may take noexec off it, which a runtime without root tries where it is not asked for.
+ */
+static int keep_noexec(json_t *mounts)
+{
+    size_t i;
+    json_t *mount;
+
+    json_array_foreach(mounts, i, mount)
+    {
+        const char *source = json_string_value(json_object_get(mount, "source"));
+        struct statvfs fs;
+
+        if (*source == '/' && statvfs(source, &fs) == 0 && fs.f_flag & ST_NOEXEC &&
+            json_array_append_new(json_object_get(mount, "options"), json_string("noexec")) < 0)
+            return -ENOMEM;
+    }
+    return 0;
 }
 
 static int size_shm(json_t *mounts, uint64_t memory)
@@ -200,6 +220,8 @@ int oci_spec_make(const OciParams *params, char **ret_json)
         r = size_shm(mounts, spec->memory);
     if (r == 0)
         r = add_binds(mounts, params);
+    if (r == 0 && !params->limits)
+        r = keep_noexec(mounts);
     if (r < 0)
         return r;
     text = json_dumps(config, JSON_COMPACT);

@@ -1,4 +1,5 @@
-/* The config.json of one container for an OCI runtime, from the profile and what is asked for. Pure. */
+/* The config.json of one container for an OCI runtime, from the profile and what is asked for. Of the machine
+ * it sees nothing but flags of mounts. */
 #pragma once
 
 #include "host/engine/engine.h"
