@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "host/engine/docker.h"
+#include "host/engine/docker_http.h"
 #include "host/engine/rootless.h"
-#include "host/engine/spawn.h"
+#include "proto/base/program.h"
 
 const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
 
@@ -19,9 +19,11 @@ const EngineOps *engine_find(const char *name)
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 {
     char *runtime _cleanup_(freep) = NULL;
+    char version[16];
+    unsigned minor;
     Problem reason = PROBLEM_NULL;
 
-    if (docker_answers(config))
+    if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
     if (geteuid() != 0 && rootless_check(&reason) < 0)
         problem_set(problem, ERR_ENGINE_ERROR,

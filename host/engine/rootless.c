@@ -12,10 +12,9 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include "host/engine/bundle.h"
-#include "host/engine/capture.h"
-#include "host/engine/spawn.h"
+#include "host/engine/runtime.h"
 #include "host/engine/subordinate.h"
+#include "proto/base/program.h"
 
 #define MAP_SECONDS 10.0
 
@@ -189,7 +188,7 @@ static int enter_former(const char *bundles)
         pid_t pid;
 
         snprintf(path, sizeof(path), "%s/%s/pid", bundles, entry->d_name);
-        if (entry->d_name[0] == '.' || bundle_read_pid(path, &pid) < 0)
+        if (entry->d_name[0] == '.' || runtime_read_pid(path, &pid) < 0)
             continue;
         int above _cleanup_(closep) = namespace_above(pid);
 

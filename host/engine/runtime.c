@@ -6,12 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "host/engine/capture.h"
 #include "host/engine/profile.h"
-#include "host/engine/rootless.h"
-#include "host/engine/spawn.h"
 #include "proto/base/buf.h"
 #include "proto/base/clock.h"
+#include "proto/base/program.h"
 
 #define AT_ONCE         4u
 #define JOB_SECONDS     60.0
@@ -101,7 +99,7 @@ void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *log, const 
         runtime_job_add(job, "--host-uds=open");
         runtime_job_add(job, strcmp(network, "host") == 0 ? "--network=host" : "--network=none");
     }
-    if (runtime->kind == RUNTIME_CRUN && rootless_entered())
+    if (runtime->kind == RUNTIME_CRUN && runtime->groupless)
         runtime_job_add(job, "--cgroup-manager=disabled"); /* runc sees by itself that it may make none */
 }
 

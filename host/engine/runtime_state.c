@@ -1,14 +1,27 @@
 /* The state of a container, as the runtime has written it down. */
+#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "host/engine/capture.h"
 #include "host/engine/runtime.h"
+#include "proto/base/program.h"
 
 #define STAT_LIMIT  4096u
 #define START_FIELD 22 /* of /proc/PID/stat */
+
+int runtime_read_pid(const char *path, pid_t *ret)
+{
+    char *text _cleanup_(freep) = NULL;
+    int r = capture_file(path, 32, &text);
+    long pid = r == 0 ? strtol(text, NULL, 10) : 0;
+
+    if (pid <= 1 || pid > INT32_MAX)
+        return r < 0 ? r : -EBADMSG;
+    *ret = (pid_t)pid;
+    return 0;
+}
 
 /* Ticks since the machine started, -1: no such process. */
 static json_int_t start_of(pid_t pid)

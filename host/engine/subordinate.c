@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/engine/capture.h"
+#include "proto/base/program.h"
 #include "proto/limits.h"
 
 #define FILE_LIMIT (4u << 20)
