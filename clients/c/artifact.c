@@ -1,5 +1,5 @@
 /* The files of a record on this machine: limpet_artifact(), and artifacts of a controller on another machine,
- * copied before a call returns. limpet/_bringing.py has the same names for Python. */
+ * copied before a call returns. limpet/_copying/_bringing.py has the same names for Python. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>

@@ -10,8 +10,8 @@ import tarfile
 
 import limpet
 import pytest
-from limpet import _archive, _saving
-from limpet._archive import Member
+from limpet._saved import _archive, _saving
+from limpet._saved._archive import Member
 
 MANIFEST = {"format": "limpet-session", "version": 1, "options": {}, "execution_count": 3}
 PLACE = "/session/.limpet-saved-0"

@@ -10,8 +10,8 @@ from typing import TextIO
 
 import msgpack
 
-from ._asks import Asks
-from ._options import data_option
+from ._calls._asks import Asks
+from ._protocol._options import data_option
 from ._sync.client import Client
 from .errors import Error, LimpetWarning
 

@@ -19,9 +19,9 @@ from .. import (
     SessionInfo,
 )
 from .._adapters import times
-from .._asks import NO_ASKS
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
-from .._requests import new_name
+from .._calls._asks import NO_ASKS
+from .._protocol._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
+from .._protocol._requests import new_name
 from . import _uploads
 from ._chat import Chats
 from ._http import Scope

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from ... import Display, Error, NoSuchSession, Result, SessionClosed
 from ..._adapters.cells import translated
-from ..._requests import new_run_id
+from ..._protocol._requests import new_run_id
 from .._http import Receive, Scope, Send, ended, respond, while_there
 from .._onlookers import Callbacks, Shown
 from .._problems import Disconnected
