@@ -75,6 +75,8 @@ static void sessions_remove(Session *session)
 
 static void answer_open(Session *session, Request *request)
 {
+    const char *names[SANDBOX_LIMITS];
+    const TextList missing = {names, sandboxes_not_enforced(session->all->sandboxes, names)};
     const MsgOpenReply reply = {
         .session = text_of(session->name),
         .instance = text_of(session->instance),
@@ -83,6 +85,7 @@ static void answer_open(Session *session, Request *request)
         .has_options = true,
         .options = session_options_to_wire_public(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
+        .not_enforced = missing.n ? value_texts(&missing) : (Value){.write = NULL},
     };
 
     session->announced = true;
