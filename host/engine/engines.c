@@ -24,7 +24,8 @@ const EngineOps *engine_find(const char *name)
     return NULL;
 }
 
-/* Whether root's controller would serve this user, had this login begun after the user became a member of the group. */
+/* Whether root's controller would serve this user, had this login begun after the user became a member of the
+ * group. */
 static bool is_member_since_login(char *ret, size_t size)
 {
     const struct passwd *user = getpwuid(geteuid());
@@ -52,10 +53,11 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
     if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
     if (is_member_since_login(group, sizeof(group)))
-        problem_set(problem, ERR_ENGINE_ERROR,
-                    "root's controller serves members of the group %s, of which you are one from the next login "
-                    "on: run `newgrp %s` in this shell, or log in again",
-                    group, group);
+        problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "root's controller serves members of the group %s, of which you are one from the next login "
+            "on: run `newgrp %s` in this shell, or log in again",
+            group, group);
     else if (geteuid() != 0 && rootless_check(&reason) < 0)
         problem_set(problem, ERR_ENGINE_ERROR,
                     "no container engine: no Docker Engine answers this user on %s, and %s. Or set "
