@@ -24,9 +24,8 @@ const EngineOps *engine_find(const char *name)
     return NULL;
 }
 
-/* Whether root's controller would serve this user, had this login begun after the user became a member of the
- * group. */
-static bool is_member_since_login(char *ret, size_t size)
+/* Finds the group through which root's controller serves this user from the next login on. */
+static bool find_group_of_next_login(char *ret, size_t size)
 {
     const struct passwd *user = getpwuid(geteuid());
     const struct group *group = NULL;
@@ -52,7 +51,7 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 
     if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
-    if (is_member_since_login(group, sizeof(group)))
+    if (find_group_of_next_login(group, sizeof(group)))
         problem_set(
             problem, ERR_ENGINE_ERROR,
             "root's controller serves members of the group %s, of which you are one from the next login "
