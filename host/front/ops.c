@@ -16,7 +16,7 @@ static const Op *const ops[] = {
     &op_files,       &op_start,       &op_processes, &op_process,
     &op_connect,     &op_template,    &op_templates, &op_remove_template,
     &op_set_network, &op_save,        &op_load,      &op_export,
-    &op_install,     &op_artifact,
+    &op_install,     &op_artifact,    &op_sleep,     &op_fork,
 };
 
 const Op *op_find(MessageKind kind)

@@ -101,6 +101,8 @@ JobHandler do_put, do_get, do_forget_uploads;
 JobHandler do_read_published;
 /* snapshots.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
+/* forks.c */
+JobHandler do_fork;
 /* templates.c */
 JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
 /* review.c */

@@ -192,6 +192,8 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
 
     if (!failure && begin_container(sandbox, &problem) < 0)
         failure = &problem;
+    if (!failure && sandbox->owner->placed)
+        sandbox->owner->placed(sandbox);
     if (!failure)
         return;
     sandbox_fail_waiting(sandbox, failure);
@@ -230,6 +232,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, Se
     sandbox->user = sandbox->files.user = holder->user;
     sandbox->restorer = holder->restorer;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", holder->packages ? holder->packages : "");
     r = sandbox_begin(sandbox, holder->output_id, problem);
     if (r < 0)
         return r;

@@ -23,6 +23,13 @@ void farewell_init(Farewell *farewell);
 void farewell_tell(Farewell *farewell);
 void session_end(Session *session, Farewell *farewell); /* frees it */
 
+/* As the request that opens it is answered. */
+void session_write_opened(Session *session, Writer *w);
+
+/* fork.c */
+/* The directories of a session that is made are there. */
+void session_fork_placed(Session *trunk);
+
 /* idle.c */
 /* The trunk was idle for its ttl, and its options say that it is saved then. */
 void session_save_idle(Session *trunk);

@@ -23,9 +23,9 @@ static void failed(Errand *errand, const Problem *problem)
 
 static const ErrandOps ops = {.answer = answer, .failed = failed};
 
-void saved_place_remove(Sandbox *sandbox)
+void saved_place_remove(Sandbox *sandbox, const char *place)
 {
-    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(SAVED_PLACE), .recursive = true}};
+    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(place), .recursive = true}};
     Errand *errand = calloc(1, sizeof(*errand));
 
     if (!errand || body_encode(&errand->body, MsgFileAsk, &ask) < 0) {

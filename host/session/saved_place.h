@@ -5,5 +5,6 @@
 
 #define SAVED_PLACE "/session/.limpet-saved-idle"
 
-/* Has the supervisor remove it; nobody waits for that. What stays is replaced the next time. */
-void saved_place_remove(Sandbox *sandbox);
+/* Has the supervisor remove it, or another of that kind; nobody waits for that. What stays is replaced the
+ * next time. */
+void saved_place_remove(Sandbox *sandbox, const char *place);

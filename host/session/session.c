@@ -11,9 +11,9 @@
 
 /* ---- opening ---- */
 
-static void answer_open(Session *session, Request *request)
+static MsgOpenReply say_opened(const Session *session)
 {
-    const MsgOpenReply reply = {
+    return (MsgOpenReply){
         .session = text_of(session->name),
         .instance = text_of(session->instance),
         .created = !session->announced,
@@ -22,9 +22,22 @@ static void answer_open(Session *session, Request *request)
         .options = session_options_tell(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
     };
+}
+
+static void answer_open(Session *session, Request *request)
+{
+    const MsgOpenReply reply = say_opened(session);
 
     session->announced = true;
     request_answer(request, MsgOpenReply, &reply);
+}
+
+void session_write_opened(Session *session, Writer *w)
+{
+    const MsgOpenReply reply = say_opened(session);
+
+    session->announced = true;
+    body_write(w, MsgOpenReply, &reply);
 }
 
 void session_wait_open(Session *session, Request *request)
@@ -111,7 +124,7 @@ void session_move_in(Session *session, Sandbox *sandbox)
 static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxHolder *holder,
                  SessionOptions *options, Problem *problem)
 {
-    if (*options->packages && !tmpl)
+    if ((*options->packages && !tmpl) || holder->packages)
         return 0;
     return pool_claim(ret, all->pool, tmpl, holder, options, &session_owner, problem);
 }
@@ -515,8 +528,14 @@ static void on_parked(Sandbox *sandbox)
         session_wake(sandbox->trunk);
 }
 
+static void on_placed(Sandbox *sandbox)
+{
+    session_fork_placed(sandbox->trunk);
+}
+
 const SandboxOwner session_owner = {
     .hello = on_hello,
+    .placed = on_placed,
     .ready = on_ready,
     .failed = on_failed,
     .rested = on_rested,

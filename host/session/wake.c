@@ -72,7 +72,7 @@ static void on_ready(Sandbox *sandbox)
     session_set_state(trunk, SESSION_STARTING);
     trunk->all->events->ready(trunk);
     checkpoint_files_prune(sandbox, &none, NULL);
-    saved_place_remove(sandbox);
+    saved_place_remove(sandbox, SAVED_PLACE);
     session_all_ready(trunk);
     woken(trunk, NULL);
 }

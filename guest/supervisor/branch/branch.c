@@ -268,7 +268,8 @@ void branch_start_failed(Branch *branch, const char *why)
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
     bool birth = checkpoint->kind == CHECKPOINT_BIRTH;
-    const MsgRestore restore = {.branched = birth || branch->newborn, .memory = branch->recovery.killed};
+    const MsgRestore restore = {.branched = birth || branch->newborn || branch->forked,
+                                .memory = branch->recovery.killed};
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
     branch->outdated = birth && branch->set->environment_changed;

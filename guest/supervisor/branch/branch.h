@@ -99,6 +99,7 @@ struct Branch {
     Doom doom;
     Reason fault;            /* what the interpreter did, with DOOM_FAULT */
     bool newborn;            /* the branch has no state yet: its first copy is to be made */
+    bool forked;             /* what it goes back to goes on in another sandbox, too */
     bool outdated;           /* the interpreter has yet to be told of the session's environment */
     bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
     ContextPlace place;      /* of a context */

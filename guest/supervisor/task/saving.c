@@ -6,8 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "guest/channel.h"
+#include "guest/supervisor/process/child.h"
 #include "guest/supervisor/task/internal.h"
 #include "proto/base/clock.h"
 
@@ -149,6 +153,7 @@ static void gone_back(Tasks *tasks)
     Task *task = &tasks->task;
     const Fate *fate = &task->branch->untold;
 
+    task->branch->forked = false;
     if (fate->state == STATE_ROLLED_BACK && fate->checkpoint == task->thawed) {
         resume(tasks);
         return;
@@ -166,6 +171,7 @@ static void go_back(Tasks *tasks)
         return;
     }
     task->thawed = task->checkpoint->number;
+    task->branch->forked = task->forks;
     branch_go_back(task->branch, task->checkpoint);
     task_await(tasks, AWAITS_BRANCH, gone_back);
 }
@@ -208,6 +214,40 @@ static int write_memory(Task *task)
     return directory < 0 ? -errno : checkpoint_save(task->checkpoint, directory);
 }
 
+/* A fork has all of it in the memory; the variables are written where that cannot be. */
+static void forked(Tasks *tasks)
+{
+    const Checkpoint *checkpoint = tasks->task.checkpoint;
+
+    if (checkpoint && checkpoint->saved)
+        answer_saved(tasks);
+    else
+        task_await(tasks, AWAITS_INTERPRETER, move);
+}
+
+static void on_fork_due(LoopTimer *timer)
+{
+    forked(container_of(timer, Tasks, task.limit));
+}
+
+static int begin_keeping(Tasks *tasks, void (*late)(LoopTimer *), void (*next)(Tasks *))
+{
+    Task *task = &tasks->task;
+    int r = task->checkpoint ? write_memory(task) : -ESRCH;
+
+    if (r == 0)
+        r = loop_timer_set(task->branch->set->loop, &task->limit, clock_now() + KEEP_LIMIT, late);
+    if (r == 0)
+        task_await(tasks, AWAITS_MEMORY, next);
+    return r;
+}
+
+static void keep_fork(Tasks *tasks)
+{
+    if (begin_keeping(tasks, on_fork_due, forked) < 0)
+        forked(tasks);
+}
+
 /* Without it the variables are there. */
 static void keep_memory(Tasks *tasks)
 {
@@ -216,11 +256,31 @@ static void keep_memory(Tasks *tasks)
 
     if (branch->epoch != task->epoch)
         task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost after it had saved its variables");
-    else if (task->checkpoint && write_memory(task) == 0 &&
-             loop_timer_set(branch->set->loop, &task->limit, clock_now() + KEEP_LIMIT, on_keep_due) == 0)
-        task_await(tasks, AWAITS_MEMORY, answer_saved);
-    else
+    else if (begin_keeping(tasks, on_keep_due, answer_saved) < 0)
         answer_saved(tasks);
+}
+
+static _Noreturn void make_directory(const CommandLine *command_line, const char *path)
+{
+    int r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, command_line->uid, 0);
+
+    _exit(r == 0 && mkdir(path, 0700) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/* Makes the directory of the memory as the code's user, whose it is to be, does. False where it cannot be
+ * made, or where files have other paths in another sandbox: memory that has such paths is of no use there. */
+static bool make_place(const Tasks *tasks)
+{
+    const CommandLine *command_line = tasks->branches->command_line;
+    pid_t pid = strcmp(command_line->directory, SESSION_PATH) == 0 ? fork() : -1;
+    int status;
+
+    if (pid == 0)
+        make_directory(command_line, tasks->task.path);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 /* What runs beside would end with the sandbox. */
@@ -248,6 +308,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.moves = true;
     tasks->task.loads = message->kind == MSG_LOAD;
     tasks->task.ends = asked->ends;
+    tasks->task.forks = asked->forks;
     tasks->task.resumes = asked->epoch != NO_UINT;
     tasks->task.epoch = uint_or(asked->epoch, 0);
     tasks->task.number = uint_or(asked->execution_count, 0);
@@ -256,6 +317,8 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     if (tasks->task.resumes)
         thaw(tasks);
+    else if (asked->forks && make_place(tasks))
+        task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_fork);
     else
         task_await(tasks, AWAITS_INTERPRETER, move);
     return 0;

@@ -44,6 +44,7 @@ typedef struct Task {
     char name[LIMIT_SESSION_NAME + 1];
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
+    bool forks;        /* it goes on in both sandboxes */
     bool resumes;      /* `load`: the state is that of a session which goes on */
     uint64_t
         thawed;    /* `load`: the number of the checkpoint that was made from the memory of another sandbox */
