@@ -311,7 +311,8 @@ static void on_settles(LoopTimer *timer)
 
 /* ---- how it begins ---- */
 
-static int copy_options(SessionOptions *ret, const SessionOptions *from, Text ttl_action, Problem *problem)
+static int copy_options(SessionOptions *ret, const SessionOptions *from, Text ttl_action, const char *data,
+                        Problem *problem)
 {
     Buf said _cleanup_(buf_deinit) = BUF_NULL;
     msgpack_unpacked unpacked;
@@ -320,6 +321,8 @@ static int copy_options(SessionOptions *ret, const SessionOptions *from, Text tt
 
     if (ttl_action.data)
         options.ttl_action = ttl_action;
+    if (data)
+        options.data = text_of(data);
     if (body_encode(&said, MsgOptions, &options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     msgpack_unpacked_init(&unpacked);
@@ -347,7 +350,8 @@ static int check_name(const Session *origin, const MsgFork *asked, uint32_t i, P
     return 0;
 }
 
-static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, uint32_t i, Problem *problem)
+static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, uint32_t i, const char *data,
+                     Problem *problem)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     const Sandbox *sandbox = origin->sandbox;
@@ -363,7 +367,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
 
     snprintf(name, sizeof(name), "%.*s", (int)MIN(given.size, LIMIT_SESSION_NAME), given.data);
     if (r == 0)
-        r = copy_options(&options, &sandbox->options, asked->ttl_action, problem);
+        r = copy_options(&options, &sandbox->options, asked->ttl_action, data, problem);
     if (r == 0)
         r = session_start(&session, origin->all, &holder, NULL, &options, problem);
     if (r < 0)
@@ -398,7 +402,7 @@ static int start_save(Fork *fork, Session *origin, Problem *problem)
     return 0;
 }
 
-void session_fork(Session *origin, Request *request, const MsgFork *asked)
+void session_fork(Session *origin, Request *request, const MsgFork *asked, char *const *data)
 {
     Fork *fork = calloc(1, sizeof(*fork));
     Problem problem = PROBLEM_NULL;
@@ -414,7 +418,7 @@ void session_fork(Session *origin, Request *request, const MsgFork *asked)
     snprintf(fork->place, sizeof(fork->place), "/session/.limpet-fork-%" PRIu64,
              sandboxes_next_number(origin->all->sandboxes));
     for (uint32_t i = 0; r == 0 && i < fork->n; i++)
-        r = start_one(fork, origin, asked, i, &problem);
+        r = start_one(fork, origin, asked, i, data[i], &problem);
     if (r == 0)
         r = start_save(fork, origin, &problem);
     if (r < 0)

@@ -9,5 +9,6 @@
 
 #include "host/session/session.h"
 
-/* Makes a session of each name, or none. The request is answered. */
-void session_fork(Session *origin, Request *request, const MsgFork *asked);
+/* Makes a session of each name, or none. `data` has the canonical path of each one's data, or NULL for that
+ * of the origin. The request is answered. */
+void session_fork(Session *origin, Request *request, const MsgFork *asked, char *const *data);

@@ -338,7 +338,7 @@ def requests():
         "rollback": r.rollback("c1").of(at).body,
         "branch": r.branch("b", "c1").of(at).body,
         "context": r.context("b", "js", "d").of(at).body,
-        "fork": r.fork(["b"], "close").of(at).body,
+        "fork": r.fork(["b"], "close", ["/d"]).of(at).body,
         "commit": r.commit("b").of(at).body,
         "set_network": network.change("none", {}).of(at).body,
         "target": r.namespace().of(at).body,

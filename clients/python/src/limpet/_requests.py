@@ -200,10 +200,11 @@ def fork_names(name: str | int | Sequence[str] | None) -> tuple[Sequence[str], s
     return name, None
 
 
-def fork(names: Sequence[str], ttl_action: str | None) -> Request[list[Opening]]:
-    return Request(
-        _wire.FORK, given(names=list(names), ttl_action=ttl_action), lambda body: field(body, "sessions")
-    )
+def fork(
+    names: Sequence[str], ttl_action: str | None, data: Sequence[str] | None = None
+) -> Request[list[Opening]]:
+    body = given(names=list(names), ttl_action=ttl_action, data=data)
+    return Request(_wire.FORK, body, lambda body: field(body, "sessions"))
 
 
 def sleep() -> Request[None]:

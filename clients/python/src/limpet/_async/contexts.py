@@ -71,9 +71,14 @@ class AsyncContexts(AsyncCommands):
             LimitReached: The sessions would be more, or have more memory or disk, than allowed.
             Busy: The controller has as many sessions as it may have.
         """
-        names, ttl_action = _requests.fork_names(name)
-        made = [self._place(opened) for opened in await self._request(_requests.fork(names, ttl_action))]
+        made = await self._forks(*_requests.fork_names(name))
         return made[0] if name is None or isinstance(name, str) else made
+
+    async def _forks(
+        self, names: Sequence[str], ttl_action: str | None = None, data: Sequence[str] | None = None
+    ) -> list[Self]:
+        request = _requests.fork(names, ttl_action, data)
+        return [self._place(opened) for opened in await self._request(request)]
 
     async def sleep(self) -> None:
         """Saves the session with everything in it and removes its container, when the calls before it have ended.

@@ -72,9 +72,14 @@ class Contexts(Commands):
             LimitReached: The sessions would be more, or have more memory or disk, than allowed.
             Busy: The controller has as many sessions as it may have.
         """
-        names, ttl_action = _requests.fork_names(name)
-        made = [self._place(opened) for opened in self._request(_requests.fork(names, ttl_action))]
+        made = self._forks(*_requests.fork_names(name))
         return made[0] if name is None or isinstance(name, str) else made
+
+    def _forks(
+        self, names: Sequence[str], ttl_action: str | None = None, data: Sequence[str] | None = None
+    ) -> list[Self]:
+        request = _requests.fork(names, ttl_action, data)
+        return [self._place(opened) for opened in self._request(request)]
 
     def sleep(self) -> None:
         """Saves the session with everything in it and removes its container, when the calls before it have ended.
