@@ -44,7 +44,7 @@ struct Fork {
     LoopTimer settles;
 };
 
-/* What follows from what has happened is done when nobody's turn is in the midst of it. */
+/* Does what follows from what has happened, when nobody's turn is in the midst of it. */
 static void on_settles(LoopTimer *timer);
 
 static void settle_soon(Fork *fork)
@@ -415,7 +415,7 @@ void session_fork(Session *origin, Request *request, const MsgFork *asked, char 
     fork->all = origin->all;
     fork->request = request;
     fork->n = value_count(&asked->names);
-    snprintf(fork->place, sizeof(fork->place), "/session/.limpet-fork-%" PRIu64,
+    snprintf(fork->place, sizeof(fork->place), SAVED_PLACE_OTHERS "fork-%" PRIu64,
              sandboxes_next_number(origin->all->sandboxes));
     for (uint32_t i = 0; r == 0 && i < fork->n; i++)
         r = start_one(fork, origin, asked, i, data[i], &problem);

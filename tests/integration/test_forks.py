@@ -22,7 +22,7 @@ READ = "n, next(squares), database.execute('select x from t').fetchone(), lock.l
 
 def left(host, session):
     """What is on its way to a fork."""
-    return [found for found in os.listdir(host.files(session)) if found.startswith(".limpet-fork")]
+    return [found for found in os.listdir(host.files(session)) if found.startswith(".limpet-saved-fork")]
 
 
 @pytest.mark.engine

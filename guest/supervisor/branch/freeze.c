@@ -1,9 +1,14 @@
 /* Checkpoints of a branch: asking for one, and what follows when it is there, or gone. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "guest/supervisor/branch/internal.h"
+#include "guest/supervisor/process/child.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -47,6 +52,27 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
     strcpy(checkpoint->name, name);
     enter_tree(branch, checkpoint);
     return 0;
+}
+
+static _Noreturn void make_directory(const CommandLine *command_line, const char *path)
+{
+    int r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, command_line->uid, 0);
+
+    _exit(r == 0 && mkdir(path, 0700) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+bool branch_make_place(const Branch *branch, const char *path)
+{
+    const CommandLine *command_line = branch->set->command_line;
+    pid_t pid = strcmp(command_line->directory, SESSION_PATH) == 0 ? fork() : -1;
+    int status;
+
+    if (pid == 0)
+        make_directory(command_line, path);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)

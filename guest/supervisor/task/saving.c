@@ -6,12 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/process/child.h"
 #include "guest/supervisor/task/internal.h"
 #include "proto/base/clock.h"
 
@@ -260,29 +256,6 @@ static void keep_memory(Tasks *tasks)
         answer_saved(tasks);
 }
 
-static _Noreturn void make_directory(const CommandLine *command_line, const char *path)
-{
-    int r = command_line->same_user ? 0 : child_drop_powers(command_line->uid, command_line->uid, 0);
-
-    _exit(r == 0 && mkdir(path, 0700) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
-/* Makes the directory of the memory as the code's user, whose it is to be, does. False where it cannot be
- * made, or where files have other paths in another sandbox: memory that has such paths is of no use there. */
-static bool make_place(const Tasks *tasks)
-{
-    const CommandLine *command_line = tasks->branches->command_line;
-    pid_t pid = strcmp(command_line->directory, SESSION_PATH) == 0 ? fork() : -1;
-    int status;
-
-    if (pid == 0)
-        make_directory(command_line, tasks->task.path);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
-}
-
 /* What runs beside would end with the sandbox. */
 static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *problem)
 {
@@ -317,7 +290,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     if (tasks->task.resumes)
         thaw(tasks);
-    else if (asked->forks && make_place(tasks))
+    else if (asked->forks && branch_make_place(branch, tasks->task.path))
         task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_fork);
     else
         task_await(tasks, AWAITS_INTERPRETER, move);

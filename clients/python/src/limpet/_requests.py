@@ -191,7 +191,7 @@ def context(name: str | None, language: str | None, cwd: str | None) -> Request[
     return Request(_wire.CONTEXT, given(name=name, language=language, cwd=cwd), _body)
 
 
-def fork_names(name: str | int | Sequence[str] | None) -> tuple[Sequence[str], str | None]:
+def fork_names(name: str | int | list[str] | None) -> tuple[Sequence[str], str | None]:
     """Names of new sessions, and what is to become of those whose names nobody gave."""
     if isinstance(name, str):
         return [name], None

@@ -49,9 +49,9 @@ class AsyncContexts(AsyncCommands):
     async def fork(self, name: str | None = None) -> Self: ...
 
     @overload
-    async def fork(self, name: int | Sequence[str]) -> list[Self]: ...
+    async def fork(self, name: int | list[str]) -> list[Self]: ...
 
-    async def fork(self, name: str | int | Sequence[str] | None = None) -> Self | list[Self]:
+    async def fork(self, name: str | int | list[str] | None = None) -> Self | list[Self]:
         """Makes sessions in containers of their own, which begin as this one is now.
 
         Each has its own copy of the live variables, of ``/session``, ``/tmp`` and the home directory, and the options

@@ -50,9 +50,9 @@ class Contexts(Commands):
     def fork(self, name: str | None = None) -> Self: ...
 
     @overload
-    def fork(self, name: int | Sequence[str]) -> list[Self]: ...
+    def fork(self, name: int | list[str]) -> list[Self]: ...
 
-    def fork(self, name: str | int | Sequence[str] | None = None) -> Self | list[Self]:
+    def fork(self, name: str | int | list[str] | None = None) -> Self | list[Self]:
         """Makes sessions in containers of their own, which begin as this one is now.
 
         Each has its own copy of the live variables, of ``/session``, ``/tmp`` and the home directory, and the options
