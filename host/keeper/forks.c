@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/files/treecopy.h"
+#include "host/files/tree.h"
 #include "host/keeper/internal.h"
 
 static int open_directory(int parent, const char *path)
@@ -57,11 +57,11 @@ static int open_session(const Keeper *keeper, const char *id)
 
 void do_fork(KeeperJob *job)
 {
-    const Tenant *from;
+    const FileSession *from;
     int r;
 
     job->entry = job_id(job, job->request.as_FORK.from);
-    from = job->entry ? tenant_find(job->keeper, job->entry) : NULL;
+    from = job->entry ? file_session_find(job->keeper, job->entry) : NULL;
     if (job->entry && (!from || from->filling))
         problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", job->entry);
     if (job->problem.code != ERR_NONE) {
@@ -69,7 +69,7 @@ void do_fork(KeeperJob *job)
         return;
     }
     job->store = open_session(job->keeper, job->entry);
-    job->files = open_session(job->keeper, job->tenant->directory.id);
+    job->files = open_session(job->keeper, job->session->directory.id);
     r = MIN(job->store, job->files);
     if (r >= 0)
         r = worker_submit(job->keeper->worker, &job->work, run, done);

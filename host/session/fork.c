@@ -6,7 +6,6 @@
 
 #include "host/session/internal.h"
 #include "host/session/order.h"
-#include "host/session/saved_place.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -65,7 +64,7 @@ static void send_load(LoadOrder *load)
 {
     Fork *fork = load->fork;
 
-    order_say(&load->order, MsgSaveOrder,
+    order_set_body(&load->order, MsgSaveOrder,
               (&(MsgSaveOrder){.path = text_of(fork->place),
                                .execution_count = fork->execution_count,
                                .epoch = 1,
@@ -85,7 +84,7 @@ static void start_load(Order *order)
 static int on_loaded(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     LoadOrder *load = container_of(order, LoadOrder, order);
-    Session *session = order->turn.session;
+    Session *session = order->to_guest.session;
     MsgLoaded said;
     int r = body_decode(&said, MsgLoaded, reply, problem);
 
@@ -113,20 +112,20 @@ static const OrderOps load_ops = {
 /* ---- copying ---- */
 
 typedef struct Copying {
-    Work work; /* of the order that loads */
+    AsyncStep step; /* of the order that loads */
 } Copying;
 
 static void on_copied(void *userdata, KeeperAnswer *answer)
 {
     Copying *copying = userdata;
-    Turn *turn = copying->work.turn;
+    GuestRequest *waiting = copying->step.request;
     LoadOrder *load;
 
-    work_end(&copying->work);
+    async_step_detach(&copying->step);
     free(copying);
-    if (!turn)
+    if (!waiting)
         return;
-    load = container_of(turn, LoadOrder, order.turn);
+    load = container_of(waiting, LoadOrder, order.to_guest);
     if (answer->problem) {
         fail(load->fork, answer->problem);
         return;
@@ -146,23 +145,23 @@ static bool is_placed(const Sandbox *sandbox)
 static void copy(LoadOrder *load)
 {
     Fork *fork = load->fork;
-    const Sandbox *origin, *sandbox = load->order.turn.sandbox;
+    const Sandbox *origin, *sandbox = load->order.to_guest.sandbox;
     Problem problem = PROBLEM_NULL;
     Copying *copying;
 
     if (!fork->save || !fork->saved || load->asked || !is_placed(sandbox))
         return;
-    origin = fork->save->order.turn.sandbox;
+    origin = fork->save->order.to_guest.sandbox;
     copying = calloc(1, sizeof(*copying));
     load->asked = true;
     if (copying)
-        work_begin(&copying->work, &load->order.turn);
+        async_step_attach(&copying->step, &load->order.to_guest);
     if (copying && keeper_ask(fork->all->sandboxes->keeper, sandbox->user, JOB_FORK,
                               &(JobFork){.id = text_of(sandbox->files.id), .from = text_of(origin->files.id)},
                               on_copied, copying) == 0)
         return;
     if (copying)
-        work_end(&copying->work);
+        async_step_detach(&copying->step);
     free(copying);
     problem_set(&problem, ERR_INTERNAL, "out of memory");
     fail(fork, &problem);
@@ -175,13 +174,13 @@ static void copy_all(Fork *fork)
             copy(fork->loads[i]);
 }
 
-void session_fork_placed(Session *trunk)
+void session_fork_placed(Session *root)
 {
-    Turn *turn;
+    GuestRequest *waiting;
 
-    list_foreach (turn, &trunk->sandbox->turns, Turn, link)
-        if (order_is(turn, &load_ops))
-            copy(container_of(turn, LoadOrder, order.turn));
+    list_foreach (waiting, &root->sandbox->waiting, GuestRequest, link)
+        if (order_is(waiting, &load_ops))
+            copy(container_of(waiting, LoadOrder, order.to_guest));
 }
 
 /* ---- what the origin does ---- */
@@ -191,7 +190,7 @@ static int on_saved(Order *order, const msgpack_object_map *reply, Problem *prob
     Fork *fork = container_of(order, SaveOrder, order)->fork;
 
     fork->saved = true;
-    fork->execution_count = order->turn.session->execution_count;
+    fork->execution_count = order->to_guest.session->execution_count;
     copy_all(fork);
     settle_soon(fork);
     return 0;
@@ -236,7 +235,7 @@ static void write_opened(Writer *w, const void *source)
 
     write_array(w, (uint32_t)fork->n);
     for (size_t i = 0; i < fork->n; i++)
-        session_write_opened(fork->loads[i]->order.turn.session, w);
+        session_write_opened(fork->loads[i]->order.to_guest.session, w);
 }
 
 static void answer(Fork *fork)
@@ -250,11 +249,11 @@ static void answer(Fork *fork)
 static void finish(Fork *fork)
 {
     for (size_t i = 0; i < fork->n; i++)
-        session_made_whole(fork->loads[i]->order.turn.session);
+        session_made_whole(fork->loads[i]->order.to_guest.session);
     answer(fork);
     for (size_t i = 0; i < fork->n; i++) {
         Order *order = &fork->loads[i]->order;
-        Session *session = order->turn.session;
+        Session *session = order->to_guest.session;
 
         saved_place_remove(session->sandbox, fork->place);
         session_accept_files(session);
@@ -264,7 +263,7 @@ static void finish(Fork *fork)
 
 static void let_origin_go_on(Fork *fork)
 {
-    saved_place_remove(fork->save->order.turn.sandbox, fork->place);
+    saved_place_remove(fork->save->order.to_guest.sandbox, fork->place);
     order_reply(&fork->save->order, NULL);
 }
 
@@ -276,7 +275,7 @@ static void give_up(Fork *fork)
         let_origin_go_on(fork);
     for (size_t i = 0; i < fork->n; i++)
         if (fork->loads[i])
-            session_close(fork->loads[i]->order.turn.session, NULL,
+            session_close(fork->loads[i]->order.to_guest.session, NULL,
                           "not all could be made that were asked for");
     problem_prefix(&problem, "no session was made");
     if (fork->request)
@@ -316,7 +315,7 @@ static int copy_options(SessionOptions *ret, const SessionOptions *from, Text tt
 {
     Buf said _cleanup_(buf_deinit) = BUF_NULL;
     msgpack_unpacked unpacked;
-    MsgOptions options = session_options_say(from);
+    MsgOptions options = session_options_to_wire(from);
     int r;
 
     if (ttl_action.data)
@@ -356,7 +355,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     const Sandbox *sandbox = origin->sandbox;
     char name[LIMIT_SESSION_NAME + 1];
-    const SandboxHolder holder = {.user = origin->user,
+    const SandboxAssignment assignment = {.user = origin->user,
                                   .name = name,
                                   .restorer = fork->request->peer,
                                   .packages = *sandbox->packages ? sandbox->packages : NULL};
@@ -369,7 +368,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     if (r == 0)
         r = copy_options(&options, &sandbox->options, asked->ttl_action, data, problem);
     if (r == 0)
-        r = session_start(&session, origin->all, &holder, NULL, &options, problem);
+        r = session_start(&session, origin->all, &assignment, NULL, &options, problem);
     if (r < 0)
         return r;
     load = order_new(sizeof(*load), &load_ops, session, NULL);
@@ -392,7 +391,7 @@ static int start_save(Fork *fork, Session *origin, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     fork->save = save;
     save->fork = fork;
-    order_say(&save->order, MsgSaveOrder,
+    order_set_body(&save->order, MsgSaveOrder,
               (&(MsgSaveOrder){.branch = origin->branch,
                                .path = text_of(fork->place),
                                .execution_count = NO_UINT,
@@ -415,7 +414,7 @@ void session_fork(Session *origin, Request *request, const MsgFork *asked, char 
     fork->all = origin->all;
     fork->request = request;
     fork->n = value_count(&asked->names);
-    snprintf(fork->place, sizeof(fork->place), SAVED_PLACE_OTHERS "fork-%" PRIu64,
+    snprintf(fork->place, sizeof(fork->place), SAVED_PLACES "fork-%" PRIu64,
              sandboxes_next_number(origin->all->sandboxes));
     for (uint32_t i = 0; r == 0 && i < fork->n; i++)
         r = start_one(fork, origin, asked, i, data[i], &problem);

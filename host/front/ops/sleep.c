@@ -6,7 +6,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
 
     if (session && session->branch != 0)
         request_fail_text(request, ERR_BAD_REQUEST, "'%s' shares its container: put '%s' to sleep",
-                          session->name, session->sandbox->trunk->name);
+                          session->name, session->sandbox->root->name);
     else if (session)
         session_sleep(session, request);
 }
