@@ -13,7 +13,7 @@ from tests.support import fake
 from .test_protocol import plain, vectors
 from .test_zmtp import OPENING, greeting, ready
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 
 LIMIT = 1 << 20
 NATIVE = pytest.param(_transport.Wire, id="native", marks=pytest.mark.skipif(not _transport.NATIVE, reason="not built"))

@@ -12,7 +12,7 @@ from limpet import _requests, _wire, errors
 
 from tests.support import ROOT, fake
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 
 
 def read(*path):

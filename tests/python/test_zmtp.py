@@ -5,7 +5,7 @@ import random
 import pytest
 from limpet import _zmtp
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 
 LIMIT = 1 << 20
 
