@@ -65,10 +65,10 @@ static void send_load(LoadOrder *load)
     Fork *fork = load->fork;
 
     order_set_body(&load->order, MsgSaveOrder,
-              (&(MsgSaveOrder){.path = text_of(fork->place),
-                               .execution_count = fork->execution_count,
-                               .epoch = 1,
-                               .forks = true}));
+                   (&(MsgSaveOrder){.path = text_of(fork->place),
+                                    .execution_count = fork->execution_count,
+                                    .epoch = 1,
+                                    .forks = true}));
     order_send(&load->order);
 }
 
@@ -356,9 +356,9 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     const Sandbox *sandbox = origin->sandbox;
     char name[LIMIT_SESSION_NAME + 1];
     const SandboxAssignment assignment = {.user = origin->user,
-                                  .name = name,
-                                  .restorer = fork->request->peer,
-                                  .packages = *sandbox->packages ? sandbox->packages : NULL};
+                                          .name = name,
+                                          .restorer = fork->request->peer,
+                                          .packages = *sandbox->packages ? sandbox->packages : NULL};
     Text given = value_text(&asked->names, i);
     Session *session;
     LoadOrder *load;
@@ -392,11 +392,11 @@ static int start_save(Fork *fork, Session *origin, Problem *problem)
     fork->save = save;
     save->fork = fork;
     order_set_body(&save->order, MsgSaveOrder,
-              (&(MsgSaveOrder){.branch = origin->branch,
-                               .path = text_of(fork->place),
-                               .execution_count = NO_UINT,
-                               .epoch = NO_UINT,
-                               .forks = true}));
+                   (&(MsgSaveOrder){.branch = origin->branch,
+                                    .path = text_of(fork->place),
+                                    .execution_count = NO_UINT,
+                                    .epoch = NO_UINT,
+                                    .forks = true}));
     order_queue(&save->order);
     return 0;
 }

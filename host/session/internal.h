@@ -29,7 +29,8 @@ void session_write_opened(Session *session, Writer *w);
 void session_fork_placed(Session *root);
 
 /* saved.c */
-/* Beginning of the places of variables that were saved: the interpreter removes old ones that were left behind. */
+/* Beginning of the places of variables that were saved: the interpreter removes old ones that were left
+ * behind. */
 #define SAVED_PLACES "/session/.limpet-saved-"
 /* Has the supervisor remove one; nobody waits for that. What stays is replaced the next time. */
 void saved_place_remove(Sandbox *sandbox, const char *place);

@@ -1,7 +1,8 @@
-/* Sessions that are saved when they have been idle for their ttl, or when a client says so, and woken when they are wanted again. Their
- * variables go to a directory of /session, and their container goes; a woken one gets a new container, and
- * before anything else happens in that it is given the variables. Until it is written down that it has them
- * the session is saved: whatever goes wrong, it is begun anew from what is on disk. */
+/* Sessions that are saved when they have been idle for their ttl, or when a client says so, and woken when
+ * they are wanted again. Their variables go to a directory of /session, and their container goes; a woken one
+ * gets a new container, and before anything else happens in that it is given the variables. Until it is
+ * written down that it has them the session is saved: whatever goes wrong, it is begun anew from what is on
+ * disk. */
 #include "host/session/checkpoint_files.h"
 #include "host/session/internal.h"
 #include "host/session/limits.h"
@@ -161,9 +162,9 @@ void session_sleep(Session *root, Request *request)
         request_fail_text(request, ERR_BUSY, "the session '%s' is being restored; try again then",
                           root->name);
     else if (!is_alone(root))
-        request_fail_text(request, ERR_BUSY,
-                          "the session '%s' has branches or contexts, which cannot be saved; close them first",
-                          root->name);
+        request_fail_text(
+            request, ERR_BUSY,
+            "the session '%s' has branches or contexts, which cannot be saved; close them first", root->name);
     else if ((order = order_new(sizeof(*order), &save_ops, root, request)))
         save(order);
 }
