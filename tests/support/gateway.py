@@ -19,9 +19,10 @@ START = STOP = 60  # seconds
 
 
 class Gateway:
-    """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours."""
+    """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours, and
+    `module` is what Python runs."""
 
-    def __init__(self, socket, directory, *options, environment=None):
+    def __init__(self, socket, directory, *options, environment=None, module="limpet.serve"):
         self.directory = pathlib.Path(directory)
         self.state = self.directory / "gateway"
         self.audit = self.directory / "audit"
@@ -31,12 +32,13 @@ class Gateway:
             "LIMPET_SERVE_STATE_DIR": str(self.state), **(environment or {}),
         }  # fmt: skip
         self.options = options
+        self.module = module
         self.process = None
         self.port = 0
 
     def start(self, port=0):
         command = [
-            sys.executable, "-W", "ignore", "-m", "limpet.serve", "--port", str(port), "--audit-log", str(self.audit), *self.options,
+            sys.executable, "-W", "ignore", "-m", self.module, "--port", str(port), "--audit-log", str(self.audit), *self.options,
         ]  # fmt: skip
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ... import BadRequest, NoSuchSession
-from ..._requests import new_name
+from ..._protocol._requests import new_name
 from ...state import Checkpoint, Committed, Rollback, Variable
 from ._call import Call
 from ._operations import PREFIX, operation
