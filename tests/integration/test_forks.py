@@ -27,7 +27,6 @@ def left(host, session):
 
 @pytest.mark.engine
 @pytest.mark.docker
-@pytest.mark.proves("a fork has its own copy of the variables and the files of a session")
 def test_a_fork_has_everything_of_its_own(own_limpetd):
     with own_limpetd.start().client() as client, client.open("origin") as origin:
         if not own_limpetd.isolates:

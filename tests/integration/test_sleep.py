@@ -20,7 +20,6 @@ IS_THERE = "next(squares), database.execute('select x from t').fetchone(), lock.
 
 @pytest.mark.engine
 @pytest.mark.docker
-@pytest.mark.proves("a session that sleeps wakes with everything in it")
 def test_it_sleeps_at_once_and_wakes_with_everything(host, idle):
     session = idle(ttl=600)
     session.run(host.code(EVERYTHING)).check()
