@@ -77,6 +77,7 @@ typedef struct Fetching {
     const LimpetResult *result;
     const LimpetArtifact *artifact;
     int fd;
+    LimpetOnArtifact *tell; /* or NULL */
     Digest digest;
     uint64_t offset;
 } Fetching;
@@ -113,6 +114,8 @@ static int fetch_piece(Fetching *fetching, size_t *ret)
         return problem_set(&client->problem, ERR_INTERNAL, "cannot write the file: %s", strerror(-r));
     *ret = body.data.size;
     fetching->offset += body.data.size;
+    if (fetching->tell && body.data.size > 0)
+        fetching->tell(client->tell_context, fetching->artifact->path, fetching->offset, body.size);
     return digest_update(&fetching->digest, body.data.data, body.data.size);
 }
 
@@ -140,10 +143,14 @@ static int fetch(Fetching *fetching)
 }
 
 static int artifact_fetch(LimpetClient *client, const LimpetResult *result, const LimpetArtifact *artifact,
-                          int fd)
+                          int fd, LimpetOnArtifact *tell)
 {
-    Fetching fetching = {
-        .client = client, .result = result, .artifact = artifact, .fd = fd, .digest = DIGEST_NULL};
+    Fetching fetching = {.client = client,
+                         .result = result,
+                         .artifact = artifact,
+                         .fd = fd,
+                         .tell = tell,
+                         .digest = DIGEST_NULL};
     int r = fetch(&fetching);
 
     digest_deinit(&fetching.digest);
@@ -158,7 +165,7 @@ int limpet_artifact(LimpetClient *client, const LimpetResult *result, const char
     if (!artifact)
         return client_result(client, problem_set(&client->problem, ERR_NO_SUCH_FILE,
                                                  "the call has published no file '%s'", path));
-    return client_result(client, artifact_fetch(client, result, artifact, fd));
+    return client_result(client, artifact_fetch(client, result, artifact, fd, NULL));
 }
 
 /* ---- all artifacts of a call ---- */
@@ -242,8 +249,8 @@ static int copy(Bringing *bringing, const LimpetArtifact *artifact, const char *
     int r = landing_file(&bringing->landing, place, 0644, &file);
 
     return r < 0 ? r
-                 : landing_file_end(&file,
-                                    artifact_fetch(bringing->client, bringing->result, artifact, file.fd));
+                 : landing_file_end(&file, artifact_fetch(bringing->client, bringing->result, artifact,
+                                                          file.fd, bringing->client->tell_artifact));
 }
 
 static void skip(Bringing *bringing, const LimpetArtifact *artifact, const char *local, int r)
@@ -360,4 +367,10 @@ int limpet_set_artifacts(LimpetClient *client, const char *directory)
     free(client->artifacts);
     client->artifacts = copy;
     return client_result(client, 0);
+}
+
+void limpet_set_artifacts_progress(LimpetClient *client, LimpetOnArtifact *tell, void *context)
+{
+    client->tell_artifact = tell;
+    client->tell_context = context;
 }

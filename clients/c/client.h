@@ -40,7 +40,9 @@ void texts_read(const char *const **ret, size_t *ret_n, const Value *texts, Aren
 struct LimpetClient {
     Address address;
     ClientConnection connection;
-    char *artifacts; /* limpet_set_artifacts(), or NULL */
+    char *artifacts;                 /* limpet_set_artifacts(), or NULL */
+    LimpetOnArtifact *tell_artifact; /* limpet_set_artifacts_progress(), or NULL */
+    void *tell_context;
     bool autostart;
     bool was_connected;
     uint64_t reconnect_timeout; /* nanoseconds */

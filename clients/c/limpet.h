@@ -88,6 +88,11 @@ LIMPET_API void limpet_set_reconnect_timeout(LimpetClient *client, double second
  * other machine. Without this it is $LIMPET_ARTIFACTS ("0": none), or limpet-artifacts. */
 LIMPET_API int limpet_set_artifacts(LimpetClient *client, const char *directory);
 
+/* Has `tell` called while these artifacts are copied, with the path in the container, the bytes that have
+ * been copied, and those of the whole file. It must not use the client. NULL: nobody is told. */
+typedef void LimpetOnArtifact(void *context, const char *path, uint64_t done, uint64_t whole);
+LIMPET_API void limpet_set_artifacts_progress(LimpetClient *client, LimpetOnArtifact *tell, void *context);
+
 /* The controller as it described itself at the last connection; owned by the client. */
 typedef struct LimpetController {
     const char *peer; /* "limpetd/0.1.0" */
@@ -139,8 +144,9 @@ typedef struct LimpetOpened {
     char session[136];
     char instance[72]; /* names this life of the session */
     char engine[16];
-    bool created; /* false: it was there and is attached to */
-    double ttl;   /* an idle session ends after it; or LIMPET_FOREVER */
+    bool created;          /* false: it was there and is attached to */
+    double ttl;            /* an idle session ends after it; or LIMPET_FOREVER */
+    char not_enforced[64]; /* limits that nothing on its machine holds it to: options, by ", "; or "" */
 } LimpetOpened;
 
 /* Makes the session, or attaches to it when it exists: LIMPET_OPTIONS_DIFFER when options are given that it

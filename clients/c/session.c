@@ -12,6 +12,20 @@ static double take_ttl(const MsgOpenReply *reply)
     return reply->has_options && reply->options.ttl > 0 ? reply->options.ttl : LIMPET_FOREVER;
 }
 
+/* Names beyond the room of *ret are left out. */
+static void take_not_enforced(char *ret, size_t size, const Value *names)
+{
+    size_t used = 0;
+
+    for (uint32_t i = 0; names->array && i < names->array->size; i++) {
+        Text name = value_text(names, i);
+
+        if (used + name.size + sizeof(", ") <= size)
+            used += (size_t)snprintf(ret + used, size - used, "%s%.*s", used ? ", " : "", (int)name.size,
+                                     name.data);
+    }
+}
+
 static bool fits(Text text, size_t size)
 {
     return text.size < size;
@@ -27,6 +41,7 @@ static int take_opened(LimpetOpened *ret, const MsgOpenReply *reply, Problem *pr
     snprintf(ret->session, sizeof(ret->session), "%.*s", (int)reply->session.size, reply->session.data);
     snprintf(ret->instance, sizeof(ret->instance), "%.*s", (int)reply->instance.size, reply->instance.data);
     snprintf(ret->engine, sizeof(ret->engine), "%.*s", (int)reply->engine.size, reply->engine.data);
+    take_not_enforced(ret->not_enforced, sizeof(ret->not_enforced), &reply->not_enforced);
     return 0;
 }
 

@@ -9,7 +9,8 @@
 #define NO_GROUP ((gid_t)-1)
 
 typedef struct Paths {
-    uid_t user;        /* user of the controller */
+    uid_t user;        /* user of the controller, as the machine knows it */
+    bool inside;       /* of a user namespace, where it is root */
     gid_t group;       /* members may use it, too: root's only; or NO_GROUP */
     char *state_dir;   /* absolute; 0700, or 0710 for the group, as are sessions and outputs in it */
     char *runtime_dir; /* absolute, 0700: this controller's part of the runtime directory */

@@ -7,6 +7,7 @@
 
 #include "host/daemon/check.h"
 #include "host/egress/process.h"
+#include "host/engine/rootless.h"
 #include "host/files/beneath.h"
 #include "host/files/disk.h"
 #include "host/front/front.h"
@@ -286,20 +287,44 @@ static int open_remote(Controller *controller, const EngineConfig *config, Probl
     return r;
 }
 
+/* NULL: the problem is set. */
+static const EngineOps *choose_engine(const Options *options, const Paths *paths, const EngineConfig *config,
+                                      Problem *problem)
+{
+    const char *name = options->engine;
+    const EngineOps *ops = rootless_entered() ? &engine_oci : *name ? engine_find(name) : adopt_engine(paths);
+
+    if (!ops && !*name)
+        ops = engine_choose(config, problem);
+    if (!ops && *name)
+        problem_set(problem, ERR_BAD_REQUEST, "unknown engine '%s'; the engines are oci, docker and local",
+                    name);
+    return ops;
+}
+
+int controller_claim_rights(const Options *options, Paths *paths, Problem *problem)
+{
+    EngineConfig config = engine_config(paths, options);
+    const EngineOps *ops = geteuid() == 0 ? NULL : choose_engine(options, paths, &config, problem);
+
+    if (geteuid() == 0)
+        return 0;
+    if (ops != &engine_oci)
+        return ops ? 0 : -EPROTO;
+    if (rootless_enter(&config, problem) < 0)
+        return -EPROTO;
+    paths->inside = true;
+    return 0;
+}
+
 static int open_engine(Controller *controller, Problem *problem)
 {
     EngineConfig config = engine_config(controller->paths, controller->options);
-    const char *name = controller->options->engine;
     const EngineOps *ops;
 
     if (controller->peers.launcher >= 0)
         return open_remote(controller, &config, problem);
-    ops = *name ? engine_find(name) : adopt_engine(controller->paths);
-    if (!ops && !*name)
-        ops = engine_choose(&config, problem);
-    if (!ops && *name)
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "unknown engine '%s'; the engines are oci, docker and local", name);
+    ops = choose_engine(controller->options, controller->paths, &config, problem);
     return ops ? ops->open(controller->loop, &config, &controller->sandboxes.engine, problem) : -EPROTO;
 }
 

@@ -11,6 +11,10 @@ typedef struct ControllerPeers {
 
 #define CONTROLLER_PEERS_NULL ((ControllerPeers){-1, -1})
 
+/* Gets what the engine needs of a user who is not root: a user namespace (host/engine/rootless.h). Before
+ * anything else of this process has begun. 0, or negative with the problem set. */
+int controller_claim_rights(const Options *options, Paths *paths, Problem *problem);
+
 /* Serves until told to stop; `ready` is called once clients can connect. `peers` are the processes
  * that have the rights it lacks; NULL: what they are needed for is done here. The process's exit
  * status is the return value: 0, or negative with problem filled when it could not begin. */

@@ -241,7 +241,9 @@ static int control(const Options *options, Paths *paths, int *report, Problem *p
 
     if (separate_is_due(options))
         return separate_run(options, paths, on_ready, report, problem);
-    r = scheduling_claim(options->core, problem);
+    r = controller_claim_rights(options, paths, problem);
+    if (r == 0)
+        r = scheduling_claim(options->core, problem);
     return r < 0 ? r : controller_run(options, paths, NULL, on_ready, report, problem);
 }
 

@@ -86,14 +86,19 @@ void check_scheduling(const Check *check)
                   "long calls step aside for the calls of other sessions");
 }
 
-void check_kernel(const Check *check)
+void check_filters(const Check *check)
 {
-    check_cgroups(check);
-    check_scheduling(check);
     if (check_has_seccomp())
         check_say(check, FINDING_OK, "seccomp", NULL, "the kernel can filter system calls");
     else
         check_say(check, FINDING_FAIL, "seccomp", "use a kernel with CONFIG_SECCOMP_FILTER",
                   "the kernel cannot filter system calls");
     check_core_dumps(check);
+}
+
+void check_kernel(const Check *check)
+{
+    check_cgroups(check);
+    check_scheduling(check);
+    check_filters(check);
 }

@@ -16,7 +16,10 @@ void check_say(const Check *check, int level, const char *topic, const char *adv
 /* Reports whether sessions can step aside for others (EngineOps.set_idle). */
 void check_scheduling(const Check *check);
 
-/* Cgroup controllers, that too, seccomp, core dumps. */
+/* Reports seccomp and core dumps. */
+void check_filters(const Check *check);
+
+/* Cgroup controllers, scheduling, and those two. */
 void check_kernel(const Check *check);
 
 /* Returns whether the kernel starts a program of the host when a process crashes. */

@@ -55,6 +55,13 @@ typedef struct ContainerGroups {
     bool memory_unified, time_unified;
 } ContainerGroups;
 
+/* Limits of a ContainerSpec, as bits. */
+typedef enum ContainerLimit {
+    LIMIT_ON_MEMORY = 1,
+    LIMIT_ON_CPUS = 2,
+    LIMIT_ON_PIDS = 4,
+} ContainerLimit;
+
 /* Configuration that an engine is made with; strings outlive it. */
 typedef struct EngineConfig {
     const char *state_dir;   /* of the controller: images are in state_dir/images/NAME/rootfs */
@@ -130,6 +137,9 @@ struct EngineOps {
     /* Gets the groups of a container that has started, by which another process may do the last three. */
     ContainerGroups (*groups)(Container *container);
 
+    /* Returns the ContainerLimits that its containers are not held to. NULL: they are held to all. */
+    unsigned (*not_enforced)(const Engine *engine);
+
     /* The name of the default image, "" when there is known to be none. The text lives until the next call.
      */
     const char *(*default_image)(Engine *engine);
@@ -144,7 +154,8 @@ extern const EngineOps *const engines[];
 const EngineOps *engine_find(const char *name);
 
 /* The engine to use where none is configured: docker when its socket answers, otherwise oci where it can
- * work, never local, which does not isolate. NULL: problem says what to do. Blocks for a moment. */
+ * work, as root or as a user with subordinate ids, never local, which does not isolate. NULL: problem says
+ * what to do. Blocks for a moment. */
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
 
 extern const EngineOps engine_docker, engine_oci, engine_local;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "host/engine/docker_http.h"
+#include "host/engine/rootless.h"
 #include "proto/base/program.h"
 
 const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
@@ -20,16 +21,15 @@ const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
     char *runtime _cleanup_(freep) = NULL;
     char version[16];
     unsigned minor;
+    Problem reason = PROBLEM_NULL;
 
     if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
-    if (geteuid() != 0)
+    if (geteuid() != 0 && rootless_check(&reason) < 0)
         problem_set(problem, ERR_ENGINE_ERROR,
-                    "no container engine: the engine oci needs root, and no Docker Engine answers this user "
-                    "on %s; use "
-                    "sudo, start a Docker Engine that admits this user, or set LIMPET_ENGINE=local, which "
-                    "does not isolate",
-                    config->docker_socket);
+                    "no container engine: no Docker Engine answers this user on %s, and %s. Or set "
+                    "LIMPET_ENGINE=local, which does not isolate",
+                    config->docker_socket, reason.text);
     else if (spawn_find(config->oci_runtime, &runtime) < 0)
         problem_set(problem, ERR_ENGINE_ERROR,
                     "no container engine: no Docker Engine answers on %s, and the OCI runtime '%s' is not "

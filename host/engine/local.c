@@ -468,6 +468,11 @@ static void local_check(const EngineConfig *config, void (*report)(void *userdat
               "this engine does not isolate: code runs as uid %u of this host", geteuid());
 }
 
+static unsigned local_not_enforced(const Engine *engine)
+{
+    return LIMIT_ON_MEMORY | LIMIT_ON_CPUS | LIMIT_ON_PIDS;
+}
+
 const EngineOps engine_local = {
     .name = "local",
     .isolates = false,
@@ -485,6 +490,7 @@ const EngineOps engine_local = {
     .time = local_time,
     .set_idle = local_set_idle,
     .groups = local_groups,
+    .not_enforced = local_not_enforced,
     .default_image = local_default_image,
     .check = local_check,
 };

@@ -15,6 +15,7 @@
 #include "host/engine/oci_container.h"
 #include "host/engine/oci_spec.h"
 #include "host/engine/profile.h"
+#include "host/engine/rootless.h"
 #include "host/engine/runtime.h"
 #include "host/engine/userns.h"
 #include "host/engine/view.h"
@@ -26,17 +27,15 @@
  */
 static int oci_check_host(bool *ret_swap_limit, Problem *problem)
 {
-    CgroupSupport support;
+    CgroupSupport support = {0};
 
     if (geteuid() != 0)
-        return problem_set(
-            problem, ERR_ENGINE_ERROR,
-            "the engine oci needs root; run limpetd as root, use the engine docker as a user who "
-            "may use its socket, or use the engine local, which does not isolate");
+        return problem_set(problem, ERR_INTERNAL, "no user namespace was entered for the engine oci");
     if (*profile_architecture() == '\0')
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "there is no system call filter for the processor of this machine");
-    if (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu)
+    if (!rootless_entered() &&
+        (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu))
         return problem_set(
             problem, ERR_ENGINE_ERROR,
             "this host cannot limit memory, processes and CPU with control groups; see limpetd "
@@ -44,7 +43,7 @@ static int oci_check_host(bool *ret_swap_limit, Problem *problem)
     if (!check_has_seccomp())
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "the kernel cannot filter system calls (CONFIG_SECCOMP_FILTER)");
-    *ret_swap_limit = support.swap;
+    *ret_swap_limit = !rootless_entered() && support.swap;
     return rlimits_check(problem);
 }
 
@@ -52,9 +51,12 @@ static void check_userns(const Check *check, const EngineConfig *config, const R
 {
     Problem problem = PROBLEM_NULL;
 
-    if (strcmp(config->userns, "off") == 0)
+    if (geteuid() != 0)
+        check_say(check, FINDING_OK, "user namespace", NULL,
+                  "process 1 of a sandbox is one of your subordinate ids on the host");
+    else if (strcmp(config->userns, "off") == 0)
         check_say(check, FINDING_OK, "user namespace", NULL, "turned off: sandboxes have none of their own");
-    else if (geteuid() == 0 && userns_check(config, runtime, &problem) < 0)
+    else if (userns_check(config, runtime, &problem) < 0)
         check_say(check, FINDING_WARN, "user namespace", NULL,
                   "process 1 of a sandbox is uid 0 on the host, too: %s", problem.text);
     else
@@ -95,20 +97,38 @@ static void check_image(const Check *check, const EngineConfig *config)
         check_say(check, FINDING_OK, "image", NULL, "%s", rootfs);
 }
 
+/* Returns whether this is root. */
+static bool check_rights(const Check *check)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (geteuid() == 0)
+        check_say(check, FINDING_OK, "privileges", NULL, "running as root");
+    else if (rootless_check(&problem) < 0)
+        check_say(check, FINDING_FAIL, "privileges", "or run limpetd as root, or use the engine docker", "%s",
+                  problem.text);
+    else
+        check_say(check, FINDING_OK, "privileges", NULL,
+                  "running as uid %u, in a user namespace of your subordinate ids", geteuid());
+    return geteuid() == 0;
+}
+
 /* EngineOps.check */
 static void oci_check(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
                       void *userdata)
 {
     Check check = {report, userdata};
     Problem problem = PROBLEM_NULL;
+    bool root = check_rights(&check);
 
-    if (geteuid() == 0)
-        check_say(&check, FINDING_OK, "privileges", NULL, "running as root");
-    else
-        check_say(&check, FINDING_FAIL, "privileges", "run limpetd as root, or use the engine docker",
-                  "running as uid %u; this engine needs root", geteuid());
     check_runtime(&check, config);
-    check_kernel(&check);
+    if (root) {
+        check_kernel(&check);
+    } else {
+        check_say(&check, FINDING_WARN, "limits", "run limpetd as root where code may use up the machine",
+                  "memory is limited for the interpreter alone, and cpus is not limited");
+        check_filters(&check);
+    }
     if (rlimits_check(&problem) < 0)
         check_say(&check, FINDING_FAIL, "core dumps",
                   "start limpetd with a hard limit for core files of at least 1, or with CAP_SYS_RESOURCE",
@@ -145,6 +165,7 @@ static int write_bundle(OciContainer *container, const ContainerSpec *spec, cons
         .cgroup = cgroup,
         .architecture = profile_architecture(),
         .recursive_readonly = oci->runtime.kind != RUNTIME_RUNSC,
+        .limits = oci->limits,
         .swap_limit = oci->swap_limit,
         .resolver = host_network && has_resolver(rootfs),
     };
@@ -198,7 +219,8 @@ static int oci_create(Engine *engine, const ContainerSpec *spec, const Container
     container = oci_container_new(oci, spec->name);
     if (!container)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    cgroup_move_expected();
+    if (oci->limits)
+        cgroup_move_expected();
     snprintf(container->network, sizeof(container->network), "%s", spec->network);
     r = describe(container, spec, rootfs, problem);
     if (r < 0) {
@@ -237,7 +259,7 @@ static int check_attachable(OciContainer *container, Problem *problem)
     if (oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC)
         return attach_refuse(problem, "runsc runs the container in its own kernel");
     if (container->stage != OCI_RUNNING || container->removing ||
-        !cgroup_has_process(container->name, container->first.pid))
+        !oci_container_has(container, container->first.pid))
         return attach_too_late(problem);
     return 0;
 }
@@ -353,14 +375,18 @@ static int make_directories(OciEngine *oci, char *root, size_t size, Problem *pr
     return 0;
 }
 
-static void open_userns(OciEngine *oci)
+/* Without root a sandbox has one in any case: its uid 0 would be the user otherwise. */
+static int open_userns(OciEngine *oci, Problem *problem)
 {
-    Problem problem = PROBLEM_NULL;
+    Problem reason = PROBLEM_NULL;
 
     oci->userns = USERNS_NULL;
+    if (rootless_entered())
+        return userns_open(&oci->userns, &oci->config, &oci->runtime, problem);
     if (strcmp(oci->config.userns, "off") != 0 &&
-        userns_open(&oci->userns, &oci->config, &oci->runtime, &problem) < 0)
-        log_warn("sandboxes have no user namespace of their own", "reason=%s", problem.text);
+        userns_open(&oci->userns, &oci->config, &oci->runtime, &reason) < 0)
+        log_warn("sandboxes have no user namespace of their own", "reason=%s", reason.text);
+    return 0;
 }
 
 /* Containers share it, see oci_container_run(): they get none of the keys of whoever started this. A kernel
@@ -382,6 +408,7 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
     oci->loop = loop;
     oci->config = *config;
     list_init(&oci->containers);
+    oci->limits = !rootless_entered();
     r = oci_check_host(&oci->swap_limit, problem);
     if (r == 0)
         r = make_directories(oci, root, sizeof(root), problem);
@@ -389,8 +416,13 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
         r = runtime_init(&oci->runtime, loop, config->oci_runtime, root, problem);
     if (r < 0)
         return r;
+    oci->runtime.groupless = !oci->limits;
     join_empty_keyring();
-    open_userns(oci);
+    r = open_userns(oci, problem);
+    if (r < 0) {
+        runtime_deinit(&oci->runtime);
+        return r;
+    }
     *ret = &take(oci)->engine;
     return 0;
 }
@@ -402,6 +434,13 @@ static void oci_close(Engine *engine)
     runtime_deinit(&oci->runtime);
     userns_close(&oci->userns);
     free(oci);
+}
+
+/* A limit of the system on processes of one user holds where groups do not: each container has its own users.
+ */
+static unsigned oci_not_enforced(const Engine *engine)
+{
+    return container_of(engine, OciEngine, engine)->limits ? 0 : LIMIT_ON_MEMORY | LIMIT_ON_CPUS;
 }
 
 static const char *oci_default_image(Engine *engine)
@@ -429,6 +468,7 @@ const EngineOps engine_oci = {
     .time = oci_time,
     .set_idle = oci_set_idle,
     .groups = oci_groups,
+    .not_enforced = oci_not_enforced,
     .default_image = oci_default_image,
     .check = oci_check,
 };

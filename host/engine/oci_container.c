@@ -49,19 +49,6 @@ int bundle_write(const char *bundle, const char *config)
     return r;
 }
 
-/* The pid in a file that a runtime wrote. */
-static int bundle_read_pid(const char *path, pid_t *ret)
-{
-    char *text _cleanup_(freep) = NULL;
-    int r = capture_file(path, 32, &text);
-    long pid = r == 0 ? strtol(text, NULL, 10) : 0;
-
-    if (pid <= 1 || pid > INT32_MAX)
-        return r < 0 ? r : -EBADMSG;
-    *ret = (pid_t)pid;
-    return 0;
-}
-
 /* ---- its life ---- */
 
 /* A killed container that has not ended by then is left to the runtime. */
@@ -129,7 +116,8 @@ static void on_deleted(RuntimeJob *job, int status)
     char cgroup[PATH_MAX], message[512];
 
     oci_container_cgroup(container, cgroup);
-    cgroup_remove(cgroup);
+    if (oci_engine_of(container)->limits)
+        cgroup_remove(cgroup);
     if (status == 0) {
         bundle_remove(container->bundle);
     } else { /* the bundle stays, for a later sweep to try again */
@@ -253,18 +241,26 @@ static bool has_ended(const LoopChild *child)
     return poll(&end, 1, 0) > 0;
 }
 
+bool oci_container_has(const OciContainer *container, pid_t pid)
+{
+    const OciEngine *oci = oci_engine_of(container);
+
+    return oci->limits ? cgroup_has_process(container->name, pid)
+                       : runtime_has_started(&oci->runtime, container->name, pid);
+}
+
 /* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
  * Its pid may have been given to another process since; not any more once it is watched. */
 static int oci_container_watch(OciContainer *container)
 {
     pid_t pid;
-    int r = bundle_read_pid(container->pid_file, &pid);
+    int r = runtime_read_pid(container->pid_file, &pid);
 
     if (r == 0)
         r = loop_child_add(oci_engine_of(container)->loop, &container->first, pid, on_first_exit);
     if (r < 0)
         return r;
-    if (cgroup_has_process(container->name, pid) && !has_ended(&container->first))
+    if (oci_container_has(container, pid) && !has_ended(&container->first))
         return 0;
     loop_child_remove(&container->first);
     return -ESRCH;
@@ -275,7 +271,8 @@ static void oci_container_started(OciContainer *container)
     Container *base = &container->container;
     bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC;
 
-    cgroups_init(&container->cgroups, container->first.pid);
+    if (oci_engine_of(container)->limits)
+        cgroups_init(&container->cgroups, container->first.pid);
     container->stage = OCI_RUNNING;
     base->events.started(base, base->userdata, own_kernel ? 0 : container->first.pid);
 }

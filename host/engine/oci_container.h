@@ -27,6 +27,7 @@ typedef struct OciEngine {
     Loop *loop;
     EngineConfig config;
     Runtime runtime;
+    bool limits; /* containers have control groups of their own, and with them limits */
     bool swap_limit;
     Userns userns;
     char bundles[PATH_MAX]; /* a directory in here exists as long as the runtime may know its container */
@@ -58,7 +59,7 @@ typedef struct OciContainer {
     Cgroups cgroups;
 } OciContainer;
 
-static inline OciEngine *oci_engine_of(OciContainer *container)
+static inline OciEngine *oci_engine_of(const OciContainer *container)
 {
     return container_of(container->container.engine, OciEngine, engine);
 }
@@ -66,6 +67,10 @@ static inline OciEngine *oci_engine_of(OciContainer *container)
 /* Known to the engine from now on. NULL when out of memory. */
 OciContainer *oci_container_new(OciEngine *oci, const char *name);
 void oci_container_free(OciContainer *container);
+
+/* Returns whether that process is its first one. To be asked while a pidfd of it is held and has not ended,
+ * so that the answer is about that process. */
+bool oci_container_has(const OciContainer *container, pid_t pid);
 
 /* Its group in every hierarchy. It is beside those of the host's own programs and not in one of ours with the
  * other containers': only so is a container that is set idle behind those programs, too, of which the

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include "host/engine/check.h"
 #include "host/engine/profile.h"
@@ -230,6 +231,8 @@ int rlimits_check(Problem *problem)
 
 #define CPU_PERIOD      100000 /* microseconds */
 #define CPU_QUOTA_LEAST 1000   /* the kernel takes no less */
+/* Memory that a process may reserve and not use, such as stacks of a hundred threads. */
+#define RESERVED_MOST (UINT64_C(1) << 30)
 
 static int add_mount(json_t *mounts, const char *target, const char *source, json_t *options)
 {
@@ -308,6 +311,25 @@ static int add_binds(json_t *mounts, const OciParams *params)
     return r;
 }
 
+/* Only who owns a mount may take noexec off it, which a runtime without root tries where it is not asked for.
+ */
+static int keep_noexec(json_t *mounts)
+{
+    size_t i;
+    json_t *mount;
+
+    json_array_foreach(mounts, i, mount)
+    {
+        const char *source = json_string_value(json_object_get(mount, "source"));
+        struct statvfs fs;
+
+        if (*source == '/' && statvfs(source, &fs) == 0 && fs.f_flag & ST_NOEXEC &&
+            json_array_append_new(json_object_get(mount, "options"), json_string("noexec")) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 static int size_shm(json_t *mounts, uint64_t memory)
 {
     size_t i;
@@ -368,6 +390,24 @@ static int set_isolation(json_t *config, json_t *linux_part, const OciParams *pa
     return profile_add_env(json_object_get(process, "env"), params->spec->cpus);
 }
 
+static int add_limit(json_t *rlimits, const char *type, uint64_t value)
+{
+    json_int_t most = (json_int_t)value;
+
+    return json_array_append_new(rlimits,
+                                 json_pack("{s:s, s:I, s:I}", "type", type, "soft", most, "hard", most));
+}
+
+/* The interpreter keeps to the memory of the container by itself; this ends what gets out of hand beside it.
+ * Only processes of the container count, whose users are no others'. */
+static int set_limits_of_processes(json_t *rlimits, const ContainerSpec *spec)
+{
+    return add_limit(rlimits, "RLIMIT_DATA", spec->memory + RESERVED_MOST) < 0 ||
+                   add_limit(rlimits, "RLIMIT_NPROC", spec->pids) < 0
+               ? -ENOMEM
+               : 0;
+}
+
 int oci_spec_make(const OciParams *params, char **ret_json)
 {
     json_t *config _cleanup_(json_decrefp) = profile_load(profile_oci);
@@ -384,7 +424,9 @@ int oci_spec_make(const OciParams *params, char **ret_json)
         json_pack("{s:s, s:s}", "limpet.owner", spec->owner, "limpet.session", spec->session));
     if (r < 0)
         return -ENOMEM;
-    r = set_resources(linux_part, params);
+    r = params->limits
+            ? set_resources(linux_part, params)
+            : set_limits_of_processes(json_object_get(json_object_get(config, "process"), "rlimits"), spec);
     if (r == 0)
         r = profile_set_limit(json_object_get(json_object_get(config, "process"), "rlimits"), "type",
                               "RLIMIT_FSIZE", spec->largest_file);
@@ -396,6 +438,8 @@ int oci_spec_make(const OciParams *params, char **ret_json)
         r = size_shm(mounts, spec->memory);
     if (r == 0)
         r = add_binds(mounts, params);
+    if (r == 0 && !params->limits)
+        r = keep_noexec(mounts);
     if (r < 0)
         return r;
     text = json_dumps(config, JSON_COMPACT);

@@ -25,6 +25,7 @@ typedef struct OciParams {
     const char *cgroup;       /* cgroupsPath */
     const char *architecture; /* as Docker names it */
     bool recursive_readonly;  /* the runtime can make a mount read-only with everything below it */
+    bool limits;              /* by control groups; otherwise processes have what limits of the system do */
     bool swap_limit;          /* the kernel counts swap, so that a limit on it can be set */
     bool resolver;            /* bind the host's /etc/resolv.conf, for a container with the host's network */
 } OciParams;

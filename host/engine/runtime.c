@@ -99,6 +99,8 @@ void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *log, const 
         runtime_job_add(job, "--host-uds=open");
         runtime_job_add(job, strcmp(network, "host") == 0 ? "--network=host" : "--network=none");
     }
+    if (runtime->kind == RUNTIME_CRUN && runtime->groupless)
+        runtime_job_add(job, "--cgroup-manager=disabled"); /* runc sees by itself that it may make none */
 }
 
 void runtime_job_add(RuntimeJob *job, const char *argument)

@@ -1,6 +1,8 @@
 /* The OCI runtime (runc, crun, runsc): finding it, and running its commands on the loop, a few at a time. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "proto/base/base.h"
 #include "proto/base/loop.h"
 #include "proto/base/problem.h"
@@ -16,6 +18,7 @@ typedef struct Runtime {
     char *path; /* absolute */
     char *root; /* directory of its state */
     RuntimeKind kind;
+    bool groupless;             /* containers have no control groups */
     char name[16], version[48]; /* as it says */
     List waiting;
     unsigned running;
@@ -49,6 +52,13 @@ void runtime_job_add(RuntimeJob *job, const char *argument);
 /* Queues the command. on_done comes later, never from here: status is as from waitpid, or a negative errno
  * when the program could not be started. A command that takes a minute is killed. */
 void runtime_job_start(RuntimeJob *job, void (*on_done)(RuntimeJob *job, int status));
+
+/* Reads the file of --pid-file. 0 or a negative errno. */
+int runtime_read_pid(const char *path, pid_t *ret);
+
+/* Returns whether the runtime has started that process, and no earlier one with its pid, as the first one of
+ * the container `name`. */
+bool runtime_has_started(const Runtime *runtime, const char *name, pid_t pid);
 
 /* The last error in the log of a command; "" when there is none. */
 void runtime_log_message(const char *log, char *ret, size_t size);

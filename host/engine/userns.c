@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
+#include "host/engine/rootless.h"
 #include "proto/base/fdio.h"
 
 #define IMAGES "images" /* where they are mounted */
@@ -69,9 +70,9 @@ static int make_map(void)
 static int clone_mapped(int map, const char *directory)
 {
     struct mount_attr attributes = {
-        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_IDMAP,
+        .attr_set = MOUNT_ATTR_RDONLY | (rootless_entered() ? 0 : MOUNT_ATTR_IDMAP),
         .propagation = MS_PRIVATE,
-        .userns_fd = (uint64_t)map,
+        .userns_fd = rootless_entered() ? 0 : (uint64_t)map,
     };
     int tree _cleanup_(closep) = open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
@@ -107,12 +108,20 @@ static void remove_mount(const Userns *userns)
 
 /* ---- what it takes ---- */
 
-static int check_runtime(const Runtime *runtime, Problem *problem)
+/* Without root there is no mapped mount, which is what crun lacks. */
+static bool is_able(const Runtime *runtime)
 {
     unsigned major, minor;
 
-    if (runtime->kind == RUNTIME_RUNC && sscanf(runtime->version, "%u.%u", &major, &minor) == 2 &&
-        (major > 1 || (major == 1 && minor >= 1)))
+    if (runtime->kind == RUNTIME_CRUN)
+        return rootless_entered();
+    return runtime->kind == RUNTIME_RUNC && sscanf(runtime->version, "%u.%u", &major, &minor) == 2 &&
+           (major > 1 || (major == 1 && minor >= 1));
+}
+
+static int check_runtime(const Runtime *runtime, Problem *problem)
+{
+    if (is_able(runtime))
         return 0;
     return problem_set(problem, ERR_ENGINE_ERROR, "this takes runc 1.1 or newer, not %s %s", runtime->name,
                        runtime->version);
@@ -173,7 +182,7 @@ static int check_all(int map, const EngineConfig *config, Problem *problem)
         r = check_lists(config->runtime_dir, problem);
     if (r == 0)
         r = check_lists(config->state_dir, problem);
-    return r < 0 ? r : check_way(config->runtime_dir, problem);
+    return r < 0 || rootless_entered() ? r : check_way(config->runtime_dir, problem);
 }
 
 int userns_check(const EngineConfig *config, const Runtime *runtime, Problem *problem)
@@ -197,7 +206,8 @@ int userns_open(Userns *ret, const EngineConfig *config, const Runtime *runtime,
     r = userns_check(config, runtime, problem);
     if (r < 0)
         return r;
-    snprintf(userns.directory, sizeof(userns.directory), "%s/mapped", config->runtime_dir);
+    snprintf(userns.directory, sizeof(userns.directory), "%s/mapped",
+             rootless_entered() ? ROOTLESS_PLACE : config->runtime_dir);
     remove_mount(&userns);
     userns.map = make_map();
     r = userns.map < 0 ? userns.map : 0;

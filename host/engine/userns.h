@@ -4,7 +4,7 @@
  * uid is the same on both sides, as what it writes is on the disk of its session, and so is the browser's.
  * Images belong to the host's root: containers get them from a mount that shows root's files as
  * SUPERVISOR_UID's (an idmapped mount), read-only, in a directory that only root and SUPERVISOR_UID may
- * enter. */
+ * enter. Without root (rootless.h) their files show as nobody's. */
 #pragma once
 
 #include <jansson.h>

@@ -317,13 +317,15 @@ const AdoptingEvents front_adopting_events = {.settled = on_adoption_settled, .a
 
 /* ---- the socket of clients ---- */
 
-/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. On other
+/* Root, or the same user; or a member of the group, which the mode of the socket has seen to. It lets in
+ * nobody else, so that inside of a user namespace, where root has no uid, nothing is left to ask. On other
  * machines whoever has a key, where what is run has no rights of the user who runs us. */
 static bool allowed(const Front *front, const PeerCredentials *credentials)
 {
     if (credentials->remote)
         return sandboxes_isolate(front->sandboxes) || credentials->uid == front->paths->user;
-    return credentials->uid == 0 || credentials->uid == front->paths->user || front->shared;
+    return credentials->uid == 0 || credentials->uid == front->paths->user || front->shared ||
+           front->paths->inside;
 }
 
 /* Returns the user whose sessions a client has. A controller that is not root's is one user's, and everybody

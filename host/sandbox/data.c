@@ -115,7 +115,7 @@ int data_open(const Paths *paths, uid_t user, Text path, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     if (strlen(terminated) != path.size || *terminated != '/')
         return problem_set(problem, ERR_BAD_REQUEST, "data must be the absolute path of a host directory");
-    fd = open_as(user, terminated, O_RDONLY | O_DIRECTORY);
+    fd = open_as(paths->inside && user == paths->user ? 0 : user, terminated, O_RDONLY | O_DIRECTORY);
     if (fd == -ENOTDIR || fd == -ENXIO)
         return problem_set(problem, ERR_BAD_REQUEST, "data: %s is not a directory", terminated);
     if (fd < 0)

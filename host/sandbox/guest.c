@@ -165,8 +165,6 @@ void guest_admit(const Guest *guest, const char *name)
 {
     char path[PATH_MAX];
 
-    if (geteuid() == 0)
-        return;
     snprintf(path, sizeof(path), "%s/%s", guest->directory, name);
     acl_allow_each(path, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_WRITE);
 }
@@ -175,8 +173,6 @@ static void let_supervisor_in(const Guest *guest)
 {
     static const char *const files[] = {"session", "secret", "sock"};
 
-    if (geteuid() == 0)
-        return;
     acl_allow_each(guest->directory, supervisors, ARRAY_SIZE(supervisors), ACL_READ | ACL_ENTER);
     for (size_t i = 0; i < ARRAY_SIZE(files); i++)
         guest_admit(guest, files[i]);

@@ -48,6 +48,26 @@ bool sandboxes_isolate(const Sandboxes *all)
     return all->engine->ops->isolates;
 }
 
+size_t sandboxes_not_enforced(const Sandboxes *all, const char *ret[static SANDBOX_LIMITS])
+{
+    static const struct {
+        ContainerLimit limit;
+        const char *name;
+    } limits[] = {{LIMIT_ON_MEMORY, "memory"}, {LIMIT_ON_CPUS, "cpus"}, {LIMIT_ON_PIDS, "pids"}};
+    const EngineOps *ops = all->engine->ops;
+    unsigned missing = ops->not_enforced ? ops->not_enforced(all->engine) : 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+        if (missing & limits[i].limit)
+            ret[n++] = limits[i].name;
+    if (!all->has_disks) {
+        ret[n++] = "disk";
+        ret[n++] = "files";
+    }
+    return n;
+}
+
 /* ---- one of them ---- */
 
 bool instance_make(char ret[static INSTANCE_SIZE])

@@ -52,3 +52,7 @@ uint64_t sandboxes_next_number(Sandboxes *all);
 const char *sandboxes_engine(const Sandboxes *all);
 const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */
 bool sandboxes_isolate(const Sandboxes *all);
+
+/* Finds the names of the options that are limits and that nothing holds a session to. Returns how many. */
+#define SANDBOX_LIMITS 5
+size_t sandboxes_not_enforced(const Sandboxes *all, const char *ret[static SANDBOX_LIMITS]);

@@ -73,9 +73,17 @@ static void sessions_remove(Session *session)
 
 /* ---- opening ---- */
 
-static MsgOpenReply say_opened(const Session *session)
+/* The reply to `open`, and what it refers to. */
+typedef struct Opened {
+    const char *names[SANDBOX_LIMITS];
+    TextList missing;
+    MsgOpenReply reply;
+} Opened;
+
+static void say_opened(Opened *ret, Session *session)
 {
-    return (MsgOpenReply){
+    ret->missing = (TextList){ret->names, sandboxes_not_enforced(session->all->sandboxes, ret->names)};
+    ret->reply = (MsgOpenReply){
         .session = text_of(session->name),
         .instance = text_of(session->instance),
         .created = !session->announced,
@@ -83,23 +91,25 @@ static MsgOpenReply say_opened(const Session *session)
         .has_options = true,
         .options = session_options_to_wire_public(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
+        .not_enforced = ret->missing.n ? value_texts(&ret->missing) : (Value){.write = NULL},
     };
+    session->announced = true;
 }
 
 static void answer_open(Session *session, Request *request)
 {
-    const MsgOpenReply reply = say_opened(session);
+    Opened opened;
 
-    session->announced = true;
-    request_answer(request, MsgOpenReply, &reply);
+    say_opened(&opened, session);
+    request_answer(request, MsgOpenReply, &opened.reply);
 }
 
 void session_write_opened(Session *session, Writer *w)
 {
-    const MsgOpenReply reply = say_opened(session);
+    Opened opened;
 
-    session->announced = true;
-    body_write(w, MsgOpenReply, &reply);
+    say_opened(&opened, session);
+    body_write(w, MsgOpenReply, &opened.reply);
 }
 
 void session_wait_open(Session *session, Request *request)

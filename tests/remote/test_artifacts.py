@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import hashlib
 import os
+import sys
 
 import limpet
 import pytest
@@ -109,6 +110,19 @@ def test_the_far_paths_stay_where_they_are_wanted(door, name):
     with door.client(artifacts=False) as client, client.open(name) as session:
         result = make(session, "f", "x")
     assert all(path.startswith(door.directory) for path in result.artifacts.values())
+
+
+def test_how_far_a_copy_is_can_be_seen(door, name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    steps = []
+    with door.client(artifacts=tmp_path, progress=True) as client, client.open(name) as session:
+        result = session.run(LARGE).check()
+        path = artifact_of(result, "large")
+        assert f"{path}: 5.2 of 5.2 MB" in capsys.readouterr().err
+        client.artifact(result, path, tmp_path / "copy", on_progress=lambda done, whole: steps.append((done, whole)))
+        assert capsys.readouterr().err == ""
+    assert len(steps) > 1 and steps == sorted(steps)
+    assert steps[-1] == (5 << 20, 5 << 20) and {whole for _, whole in steps} == {5 << 20}
 
 
 def test_what_cannot_be_copied_is_told_and_not_named(door, name, tmp_path):

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
+import threading
 
 import pytest
 
@@ -26,7 +28,8 @@ def command_of(door, home):
 
     def run(*words, key=door.key.path, server_key=door.server_key, **more):
         command = [LIMPET, "--connect", door.address, "--key", key, f"--server-key={server_key}", *words]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, **more)
+        more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
+        return subprocess.run(command, text=True, env=environment, timeout=PATIENCE, **more)
 
     return run
 
@@ -61,6 +64,28 @@ def test_an_artifact_is_fetched_and_checked(limpet, name, tmp_path):
     assert (tmp_path / "a b").read_bytes() == data and os.listdir(tmp_path) == ["a b"]
     assert "has published no file" in limpet("artifact", record["run_id"], "/etc/passwd", str(tmp_path)).stderr
     limpet("close", name)
+
+
+def test_a_person_sees_how_far_the_copy_of_an_artifact_is(limpet, name):
+    screen, terminal = pty.openpty()
+    made = "import os; _ = open('artifacts/large', 'wb').write(os.urandom(5 << 20))"
+    seen = [b""]
+    reader = threading.Thread(target=lambda: seen.extend(iter(lambda: read_screen(screen), b"")))
+    reader.start()
+    ran = limpet("run", "-s", name, "-c", made, stderr=terminal)
+    os.close(terminal)
+    reader.join(PATIENCE)
+    os.close(screen)
+    assert ran.returncode == 0
+    assert b" of 5.0M /session/artifacts/large\r" in b"".join(seen)
+    limpet("close", name)
+
+
+def read_screen(screen):
+    try:
+        return os.read(screen, 4096)
+    except OSError:  # nobody has the other end any more
+        return b""
 
 
 def test_the_record_names_files_of_this_machine(door, limpet, name, tmp_path):

@@ -35,6 +35,7 @@ static OciParams params_of(const ContainerSpec *of)
                        .cgroup = "/limpet-me/limpet-x",
                        .architecture = "amd64",
                        .recursive_readonly = true,
+                       .limits = true,
                        .swap_limit = true};
 }
 
@@ -61,14 +62,14 @@ static json_t *at(json_t *json, const char *path)
     return json;
 }
 
-static json_int_t file_limit(json_t *limits)
+static json_int_t limit_of(json_t *limits, const char *type)
 {
     json_t *limit;
     size_t i;
 
     json_array_foreach(limits, i, limit)
     {
-        if (strcmp(json_string_value(json_object_get(limit, "type")), "RLIMIT_FSIZE") == 0)
+        if (strcmp(json_string_value(json_object_get(limit, "type")), type) == 0)
             return json_integer_value(json_object_get(limit, "soft"));
     }
     return -1;
@@ -117,7 +118,22 @@ static void test_limits(void **state)
     assert_int_equal(json_integer_value(at(config, "linux.resources.cpu.period")), 100000);
     assert_int_equal(json_integer_value(at(config, "linux.resources.pids.limit")), 128);
     assert_string_equal(json_string_value(at(config, "linux.cgroupsPath")), "/limpet-me/limpet-x");
-    assert_int_equal(file_limit(at(config, "process.rlimits")), UINT64_C(3) << 30);
+    assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_FSIZE"), UINT64_C(3) << 30);
+    json_decref(config);
+}
+
+static void test_processes_have_limits_where_groups_cannot(void **state)
+{
+    OciParams params = params_of(&spec);
+    json_t *config;
+
+    params.limits = false;
+    config = make(&params);
+    assert_null(at(config, "linux.resources.memory"));
+    assert_null(at(config, "linux.resources.pids"));
+    assert_null(at(config, "linux.cgroupsPath"));
+    assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_DATA"), INT64_C(2) << 30);
+    assert_int_equal(limit_of(at(config, "process.rlimits"), "RLIMIT_NPROC"), 128);
     json_decref(config);
 }
 
@@ -414,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_processes_have_limits_where_groups_cannot),
         cmocka_unit_test(test_swap_is_left_alone_where_it_is_not_counted),
         cmocka_unit_test(test_a_tiny_share_of_cpu_is_one_the_kernel_takes),
         cmocka_unit_test(test_privileges),

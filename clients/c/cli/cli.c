@@ -3,6 +3,22 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
+
+/* A line that is there as long as the copy of an artifact from another machine takes. */
+static void show_artifact(void *context, const char *path, uint64_t done, uint64_t whole)
+{
+    char size[16], of[16];
+
+    if (done < whole) {
+        fprintf(stderr, "\r\033[K%s of %s ", cli_size(size, sizeof(size), done),
+                cli_size(of, sizeof(of), whole));
+        cli_print_name(stderr, path);
+    } else {
+        fputs("\r\033[K", stderr);
+    }
+    fflush(stderr);
+}
 
 LimpetClient *cli_connect(void)
 {
@@ -21,6 +37,8 @@ LimpetClient *cli_connect(void)
     if (limpet_controller(client)->warning && !warned)
         fprintf(stderr, "limpet: warning: %s\n", limpet_controller(client)->warning);
     warned = true;
+    if (isatty(STDERR_FILENO))
+        limpet_set_artifacts_progress(client, show_artifact, NULL);
     return client;
 }
 

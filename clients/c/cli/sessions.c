@@ -127,6 +127,8 @@ static int run_open(const void *values, char **operands, int n)
     if (limpet_open(client, operands[0], &options, &opened))
         return cli_fail(client);
     printf("%s %s (%s)\n", opened.created ? "opened" : "attached to", opened.session, opened.engine);
+    if (*opened.not_enforced && strcmp(opened.engine, "local") != 0)
+        fprintf(stderr, "limpet: limits that this machine does not enforce: %s\n", opened.not_enforced);
     return 0;
 }
 

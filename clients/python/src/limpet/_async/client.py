@@ -20,7 +20,7 @@ from .._calls._stream import Stream, stream_of
 from .._calls._tools import Tools
 from .._calls._unseen import noted
 from .._connection._recovery import Attempts, ConnectionLost
-from .._copying import _bringing, _files
+from .._copying import _bringing, _files, _progress
 from .._copying._files import Path, Target
 from .._protocol import _requests, _wire
 from .._protocol._options import (
@@ -37,7 +37,7 @@ from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, i
 from ..results import Between, ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
 from .link import deliver
-from .saving import Unpacked, restored
+from .saving import Progress, Unpacked, restored
 from .session import AsyncSession
 from .templates import AsyncTemplates
 
@@ -67,6 +67,7 @@ class AsyncClient(AsyncTemplates):
         artifacts: For a controller on another machine: directory of this one that artifacts are copied to, each
             session's to one below it, before a call returns. ``result.artifacts`` names these files. False leaves the
             paths of the other machine. Defaults to ``LIMPET_ARTIFACTS`` (``0``: False), then to ``limpet-artifacts``.
+        progress: Whether to show how far these copies are: by tqdm where that is installed, by a line otherwise.
     """
 
     @opening
@@ -257,12 +258,30 @@ class AsyncClient(AsyncTemplates):
         return result and await self._brought(result)
 
     @overload
-    async def artifact(self, result: Result, path: str) -> bytes: ...
+    async def artifact(
+        self, result: Result, path: str, *, on_progress: Progress | None = None, progress: bool = False
+    ) -> bytes: ...
 
     @overload
-    async def artifact(self, result: Result, path: str, local: Target) -> None: ...
+    async def artifact(
+        self,
+        result: Result,
+        path: str,
+        local: Target,
+        *,
+        on_progress: Progress | None = None,
+        progress: bool = False,
+    ) -> None: ...
 
-    async def artifact(self, result: Result, path: str, local: Target | None = None) -> bytes | None:
+    async def artifact(
+        self,
+        result: Result,
+        path: str,
+        local: Target | None = None,
+        *,
+        on_progress: Progress | None = None,
+        progress: bool = False,
+    ) -> bytes | None:
         """Fetches an artifact from the controller, and checks that it is the one that the call left.
 
         For a controller on another machine, whose paths in ``result.artifacts`` mean nothing here. The controller
@@ -272,6 +291,8 @@ class AsyncClient(AsyncTemplates):
             result: Result of the call.
             path: Path in the container, a key of ``result.artifacts``.
             local: Path or binary file object to copy to. Nothing is written unless the file is whole.
+            on_progress: Called with the number of bytes copied and the total.
+            progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
 
         Returns:
             The bytes, or None if they were copied to ``local``.
@@ -280,7 +301,10 @@ class AsyncClient(AsyncTemplates):
             NoSuchFile: The call published no such file, or a later call has replaced it.
             NoSuchRun: The controller no longer knows the call.
         """
-        with tempfile.SpooledTemporaryFile(_wire.FILE_CHUNK) as held:
+        with (
+            tempfile.SpooledTemporaryFile(_wire.FILE_CHUNK) as held,
+            _progress.shown(progress, path, on_progress) as tell,
+        ):
             digest, offset, whole = hashlib.sha256(), 0, 1
             while offset < whole:
                 piece, whole = await self._request(_requests.artifact(result.run_id, path, offset))
@@ -289,6 +313,8 @@ class AsyncClient(AsyncTemplates):
                 digest.update(piece)
                 await in_thread(held.write, piece)
                 offset += len(piece)
+                if tell is not None:
+                    tell(offset, whole)
             info = result.artifact_info.get(path)
             if info is None or digest.hexdigest() != info.sha256:
                 raise NoSuchFile(f"'{path}' is not there as the call left it: a later call has replaced it")
@@ -373,7 +399,7 @@ class AsyncClient(AsyncTemplates):
             try:
                 if not await in_thread(_bringing.is_there, local, result.artifact_info[path]):
                     await in_thread(_bringing.make_room, local)
-                    await self.artifact(result, path, local)
+                    await self.artifact(result, path, local, progress=self._progress)
                 artifacts[path] = local
             except (Unavailable, SessionClosed):
                 raise

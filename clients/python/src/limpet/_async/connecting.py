@@ -38,9 +38,11 @@ class Connecting:
         key: KeyFile = None,
         server_key: str | None = None,
         artifacts: Artifacts = None,
+        progress: bool = False,
     ) -> None:
         self._endpoint = Endpoint(address, autostart, key, server_key)
         self._artifacts = artifacts
+        self._progress = progress
         self._landing = chosen(artifacts) if self._endpoint.far else None
         self._reconnect_timeout = reconnect_timeout
         self._warning: str | None = None  # of the controller
@@ -62,6 +64,7 @@ class Connecting:
             **self._endpoint.arguments(),
             "reconnect_timeout": self._reconnect_timeout,
             "artifacts": self._artifacts,
+            "progress": self._progress,
         }
 
     @property

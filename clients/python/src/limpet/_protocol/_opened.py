@@ -27,6 +27,9 @@ class Opened:
     """All options with their values."""
     language: str
     """Language of the code that it runs: ``python``, or that of a context."""
+    not_enforced: tuple[str, ...]
+    """Names of the options that are limits and that nothing on the controller's machine holds the session to, such as
+    ``memory`` and ``disk``."""
     _checks = False  # whether calls raise for results that are not ok
 
     def __init__(self, opened: Mapping[str, Any], asks: Asks) -> None:
@@ -36,6 +39,7 @@ class Opened:
         self.engine = field(opened, "engine")
         self.options = cast("SessionOptions", told(field(opened, "options") or {}))
         self.language = opened.get("language") or "python"
+        self.not_enforced = tuple(opened.get("not_enforced") or ())
         # The instance, because a session that was closed and opened again has other variables.
         self._target = {"session": self.name, "instance": self.instance}
         self._asks = asks

@@ -38,12 +38,15 @@ class Session(msgspec.Struct):
     engine: str
     language: str
     options: dict[str, Any]
+    not_enforced: list[str]
 
 
 def shown(name: str, session: AsyncSession, created: bool) -> Session:
     """What its owner sees of it: no path of this machine."""
     options = {key: value for key, value in session.options.items() if key != "data"}
-    return Session(name, session.instance, created, session.engine, session.language, options)
+    return Session(
+        name, session.instance, created, session.engine, session.language, options, list(session.not_enforced)
+    )
 
 
 @operation("POST", PREFIX + "/sessions", takes=Open, gives=Session, status=201, also={200: Session})

@@ -1,0 +1,223 @@
+#include "host/engine/rootless.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "host/engine/runtime.h"
+#include "host/engine/subordinate.h"
+#include "proto/base/program.h"
+
+#define MAP_SECONDS 10.0
+
+static bool entered;
+
+bool rootless_entered(void)
+{
+    return entered;
+}
+
+/* ---- what it takes ---- */
+
+/* All that gives a namespace its ids, found before there is one. */
+typedef struct IdMapping {
+    char *newuidmap, *newgidmap; /* paths */
+    IdRange users, groups;
+} IdMapping;
+
+static void id_mapping_deinit(IdMapping *mapping)
+{
+    free(mapping->newuidmap);
+    free(mapping->newgidmap);
+}
+
+static int find_mapping(IdMapping *ret, Problem *problem)
+{
+    if (spawn_find("newuidmap", &ret->newuidmap) < 0 || spawn_find("newgidmap", &ret->newgidmap) < 0)
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "containers without root need the programs newuidmap and newgidmap; an administrator "
+            "installs them with: apt-get install uidmap");
+    return subordinate_own(&ret->users, &ret->groups, problem);
+}
+
+static int refuse_namespace(int error, Problem *problem)
+{
+    return problem_set(
+        problem, ERR_ENGINE_ERROR,
+        "this machine gives an ordinary user no user namespace (%s), which containers without root "
+        "need; see the settings user.max_user_namespaces, kernel.unprivileged_userns_clone and "
+        "kernel.apparmor_restrict_unprivileged_userns of sysctl",
+        strerror(error));
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -ECHILD;
+}
+
+static int try_namespace(Problem *problem)
+{
+    pid_t pid = fork();
+    int r;
+
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? errno : 0);
+    r = pid < 0 ? -errno : wait_for(pid);
+    return r == 0 ? 0 : refuse_namespace(r < 0 ? -r : r, problem);
+}
+
+int rootless_check(Problem *problem)
+{
+    IdMapping mapping _cleanup_(id_mapping_deinit) = {0};
+    int r = find_mapping(&mapping, problem);
+
+    return r < 0 ? r : try_namespace(problem);
+}
+
+/* ---- a new namespace ---- */
+
+/* Has a program of root's map uid 0 to `own` and those from 1 on to the range. */
+static int map(const char *program, pid_t pid, uint32_t own, const IdRange *range)
+{
+    char process[16], self[16], first[16], count[16];
+    const char *const argv[] = {program, process, "0", self, "1", "1", first, count, NULL};
+    Buf said = {.limit = 4096};
+    int r;
+
+    snprintf(process, sizeof(process), "%d", (int)pid);
+    snprintf(self, sizeof(self), "%u", own);
+    snprintf(first, sizeof(first), "%u", range->first);
+    snprintf(count, sizeof(count), "%u", range->count);
+    r = capture_program(argv, MAP_SECONDS, &said);
+    buf_deinit(&said);
+    return r;
+}
+
+/* Outside the namespace, where those programs have root's rights. Waits until it is there. */
+static _Noreturn void map_from_outside(const IdMapping *mapping, pid_t pid, int begun)
+{
+    char byte;
+
+    if (read(begun, &byte, 1) != 1)
+        _exit(1);
+    _exit(map(mapping->newuidmap, pid, geteuid(), &mapping->users) != 0 ||
+          map(mapping->newgidmap, pid, getegid(), &mapping->groups) != 0);
+}
+
+static int become_root_inside(pid_t mapper, int begun, Problem *problem)
+{
+    int made = unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
+    int mapped;
+
+    if (made == 0 && write(begun, "", 1) != 1)
+        made = -errno;
+    close(begun);
+    mapped = wait_for(mapper);
+    if (made < 0)
+        return refuse_namespace(-made, problem);
+    if (mapped != 0)
+        return problem_set(
+            problem, ERR_ENGINE_ERROR,
+            "newuidmap or newgidmap did not map the subordinate ids of this user; compare "
+            "/etc/subuid and /etc/subgid with what `unshare --map-root-user --map-auto true` says");
+    return 0;
+}
+
+static int enter_new(Problem *problem)
+{
+    IdMapping mapping _cleanup_(id_mapping_deinit) = {0};
+    int r = find_mapping(&mapping, problem), pipe[2];
+    pid_t own = getpid(), mapper;
+
+    if (r < 0)
+        return r;
+    if (pipe2(pipe, O_CLOEXEC) < 0)
+        return problem_set(problem, ERR_INTERNAL, "pipe: %s", strerror(errno));
+    mapper = fork();
+    if (mapper == 0) {
+        close(pipe[1]);
+        map_from_outside(&mapping, own, pipe[0]);
+    }
+    close(pipe[0]);
+    if (mapper > 0)
+        return become_root_inside(mapper, pipe[1], problem);
+    close(pipe[1]);
+    return problem_set(problem, ERR_INTERNAL, "fork: %s", strerror(errno));
+}
+
+/* ---- that of an earlier controller ---- */
+
+/* Returns the namespace above that of the process, if it was made by this user, or a negative errno. */
+static int namespace_above(pid_t pid)
+{
+    char path[64];
+    uid_t owner;
+
+    snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+    int inner _cleanup_(closep) = open(path, O_RDONLY | O_CLOEXEC);
+    int outer _cleanup_(closep) = inner < 0 ? -1 : ioctl(inner, NS_GET_PARENT);
+
+    if (outer < 0 || ioctl(outer, NS_GET_OWNER_UID, &owner) < 0)
+        return -errno;
+    return owner == geteuid() ? take_fd(&outer) : -EPERM;
+}
+
+/* Only there are the containers that still run within reach. */
+static int enter_former(const char *bundles)
+{
+    DIR *directory = opendir(bundles);
+    struct dirent *entry;
+    int r = -ENOENT;
+
+    while (directory && r < 0 && (entry = readdir(directory))) {
+        char path[PATH_MAX + NAME_MAX + 8];
+        pid_t pid;
+
+        snprintf(path, sizeof(path), "%s/%s/pid", bundles, entry->d_name);
+        if (entry->d_name[0] == '.' || runtime_read_pid(path, &pid) < 0)
+            continue;
+        int above _cleanup_(closep) = namespace_above(pid);
+
+        if (above >= 0)
+            r = setns(above, CLONE_NEWUSER) < 0 ? -errno : 0;
+    }
+    if (directory)
+        closedir(directory);
+    return r;
+}
+
+/* Mounts that the machine gets later are seen here, too. */
+static int own_mounts(Problem *problem)
+{
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0 &&
+        mount("limpet", ROOTLESS_PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=711,size=64k") == 0)
+        return 0;
+    return refuse_namespace(errno, problem);
+}
+
+int rootless_enter(const EngineConfig *config, Problem *problem)
+{
+    char bundles[PATH_MAX];
+    int r;
+
+    snprintf(bundles, sizeof(bundles), "%s/bundles", config->runtime_dir);
+    r = enter_former(bundles) == 0 ? 0 : enter_new(problem);
+    if (r == 0)
+        r = own_mounts(problem);
+    entered = r == 0;
+    return r;
+}
