@@ -49,7 +49,7 @@ def test_large_and_sparse(files, session, name, tmp_path):
     assert os.stat(tmp_path / "holes").st_blocks * 512 < 1 << 20
 
 
-@pytest.mark.proves("security: what a notebook or a terminal shows")
+@pytest.mark.proves("security: hostile output in a notebook or a terminal")
 def test_a_name_tells_the_terminal_nothing(files, session, name):
     session.files.write(f"n/{BAD_NAME}\x1b[2J", b"")
     assert b"\x1b" not in files("ls", f"{name}:n") and len(files("ls", f"{name}:n").splitlines()) == 2

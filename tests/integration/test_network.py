@@ -45,6 +45,15 @@ def get(session, *arguments):
     return eval(result.result)
 
 
+def test_a_name_that_is_looked_up_without_a_network_says_so(client, name, server):
+    look_up = "import urllib.request; urllib.request.urlopen('http://example.com')"
+    with client.open(name) as session:
+        said = session.run(look_up).error.traceback
+        assert "During handling" in said and said.endswith("or put the data into this one from outside.\n")
+        session.set_network({"allow": [server.address]})
+        assert "This session has no network" not in session.run(look_up).error.traceback
+
+
 @pytest.mark.docker
 @pytest.mark.proves("security: reaching the network")
 def test_what_a_rule_names_and_nothing_else(client, name, server):

@@ -32,7 +32,7 @@ set(seen)
 """
 
 
-@pytest.mark.proves("security: reaching inside by a name that is allowed")
+@pytest.mark.proves("security: reaching internal addresses through an allowed name")
 def test_what_is_checked_is_what_is_connected_to(own_limpetd, tmp_path):
     """Each tunnel looks its name up. In a network of its own, from which nothing leads out, and where a server listens on the loopback."""
     if os.geteuid() != 0 or own_limpetd.isolates or not (shutil.which("unshare") and shutil.which("ip")):
@@ -68,7 +68,7 @@ def test_what_is_checked_is_what_is_connected_to(own_limpetd, tmp_path):
         assert before > 0 and server.output().text.count("called") == before
 
 
-@pytest.mark.proves("security: reaching inside by a name that is allowed")
+@pytest.mark.proves("security: reaching internal addresses through an allowed name")
 def test_a_name_that_leads_inside(own_limpetd, server, tmp_path):
     """Names are resolved on the host, here with a file of ours, and what they lead to is looked at."""
     if os.geteuid() != 0 or own_limpetd.isolates or not shutil.which("unshare"):
@@ -101,7 +101,7 @@ def test_a_name_that_leads_inside(own_limpetd, server, tmp_path):
         assert get(session, f"http://127.0.0.1:{port}/")[0] == 403
 
 
-@pytest.mark.proves("security: reaching inside by a name that is allowed")
+@pytest.mark.proves("security: reaching internal addresses through an allowed name")
 def test_an_address_of_this_machine(own_limpetd, tmp_path):
     """It is refused although it is a public one. In a network of its own, from which nothing leads out."""
     if os.geteuid() != 0 or own_limpetd.isolates or not (shutil.which("unshare") and shutil.which("ip")):

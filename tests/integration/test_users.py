@@ -327,7 +327,7 @@ def test_get_writes_as_the_user(shared):
 
 
 @pytest.mark.docker
-@pytest.mark.proves("security: paths that are exchanged")
+@pytest.mark.proves("security: paths that change after a check")
 def test_data_is_what_the_user_may_read(shared):
     bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
     assert shared.alice.ask(lambda client: read_data(client, alices).stdout) == "alice"
@@ -341,7 +341,7 @@ def test_data_is_what_the_user_may_read(shared):
     assert shared.alice.names() == []
 
 
-@pytest.mark.proves("security: paths that are exchanged")
+@pytest.mark.proves("security: paths that change after a check")
 def test_data_is_a_directory_that_is_not_the_hosts_own(shared):
     home = directory(shared, shared.alice, "home")
     os.mkfifo(os.path.join(home, "fifo"))
@@ -353,7 +353,7 @@ def test_data_is_a_directory_that_is_not_the_hosts_own(shared):
     assert refused(shared.alice, lambda client: read_data(client, "/")).name == "Denied"
 
 
-@pytest.mark.proves("security: paths that are exchanged")
+@pytest.mark.proves("security: paths that change after a check")
 def test_a_path_that_is_exchanged_leads_nowhere_else(shared):
     bobs, alices = hidden(shared, shared.bob, "bob"), hidden(shared, shared.alice, "alice")
     links = os.path.join(os.path.dirname(alices), "links")

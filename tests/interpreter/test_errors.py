@@ -63,12 +63,12 @@ def test_notes(session):
 
 def test_a_missing_package_says_how_to_add_it(session):
     text = error(session, "import duckdb_of_the_future")["traceback"]
-    assert text.endswith("it can be added: session.install('duckdb_of_the_future') for this session.\n")
+    assert text.endswith("it can be added: session.install(['duckdb_of_the_future']) for this session.\n")
     part = "raise ModuleNotFoundError(\"No module named 'pptx'\", name='pptx')"
     wrapped = f"try:\n    {part}\nexcept ImportError as e:\n    raise ImportError('Missing optional dependency') from e"
     for code in (part, wrapped):
         text = error(session, code)["traceback"]
-        assert "session.install('python-pptx')" in text and "limpet image build --with data" in text
+        assert "session.install(['python-pptx'])" in text and "limpet image build --with data" in text
     for code in ("import limpet_nothing", "import json.nothing", "raise ImportError('x')", "from os import nothing"):
         assert "install" not in error(session, code)["traceback"], code
 

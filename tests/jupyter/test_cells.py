@@ -194,7 +194,7 @@ class TestDisplays:
             "<!-- <script>alert(1)</script> -->",
         ],
     )
-    @pytest.mark.proves("security: what a notebook or a terminal shows")
+    @pytest.mark.proves("security: hostile output in a notebook or a terminal")
     def test_html_in_the_page_neither_runs_nor_fetches(self, notebook, html):
         shown = show(notebook, "text/html", html)["text/html"]
         for active in ("<script", "alert", "elsewhere", "data", "iframe", "url(", "class", "id="):

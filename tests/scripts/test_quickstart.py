@@ -49,7 +49,7 @@ def clone(tmp_path):
     return Clone(tmp_path)
 
 
-EXTRAS = "python -m pip install ./clients/python[langgraph,jupyter,mcp]"
+EXTRAS = "python -m pip install ./clients/python[langgraph,jupyter,mcp,serve]"
 
 
 def test_the_result_comes_before_the_extras_and_what_is_done_is_not_done_again(clone):

@@ -75,6 +75,13 @@ def test_tables_figures_errors_and_colours(page, session):
     page.see("img.figure[src^='data:image/svg']")
     page.run("from IPython.display import Markdown\nMarkdown('# Towns\\n\\n| a | b |\\n|---|---|\\n| **1** | 2 |')")
     assert page.see(".markdown h3", "Towns") and page.see(".markdown td strong", "1")
+    page.run("from IPython.display import Math\nMath(r'\\frac{1}{2} \\left(\\begin{matrix}1 & 2\\\\3 & 4\\end{matrix}\\right)')")
+    page.see(".markdown math mfrac")
+    one, two, three, _ = (each.rect for each in page.driver.find_elements(By.CSS_SELECTOR, "math mtd"))
+    assert one["x"] < two["x"] and one["y"] == two["y"] < three["y"]
+    page.run("from IPython.display import Markdown\nMarkdown('costs \\$5, or $5 and $10, if $e^x$ grows\\n\\n$$\\na_1\\n$$\\n')")
+    page.see(".markdown math[display=block] msub")
+    assert "or $5 and $10, if" in page.see(".markdown p", "costs").text
     assert "from bash" in page.run("!echo from bash").text
     page.run("from IPython.display import clear_output\ndisplay('old')\nclear_output()\ndisplay('new')")
     assert [each.text for each in page.driver.find_elements(By.CSS_SELECTOR, ".cell:last-of-type .display")] == ["'new'"]
@@ -164,6 +171,24 @@ def test_small_screens_and_dark(page, session):
         page.click("[aria-label='Dark or light']")
         assert page.driver.execute_script(dark) != first
     finally:
+        page.size(1440, 1000)
+
+
+def test_a_phone_reads_words_that_are_for_it(page, session):
+    touched = {"features": [{"name": "hover", "value": "none"}]}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", touched)
+    page.size(480, 900)
+    try:
+        page.driver.refresh()
+        page.see(".status", "idle")
+        assert "Shift" not in page.see(".editor textarea").get_attribute("placeholder")
+        for word in ("Checkpoint", "Reset", "Install", "Terminal"):
+            page.see(".top button span", word)
+        assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        page.click(".tabs button", "Files")
+        page.see(".files .hint", "uploads")
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         page.size(1440, 1000)
 
 

@@ -102,15 +102,14 @@ def test_processes_and_the_terminal(page, session):
     page.see(".screen", "[ended]")
 
 
-def test_another_language(page, session):
+def test_another_language(page, session, http):
+    page.see("select[title=Language] option", "bash")
     Select(page.see("select[title=Language]")).select_by_visible_text("bash")
     assert "bash says 42" in page.run("echo bash says $((6 * 7))").text
-    languages = Select(page.see("select[title=Language]"))
-    languages.select_by_visible_text("ruby")
-    page.run("1 + 1")
-    until(lambda: [each.text for each in languages.all_selected_options] == ["python"], "what there is")
-    assert "ruby" not in [each.text for each in languages.options]
-    page.complaints()  # the browser tells of the refusal
+    offered = [each.text for each in Select(page.see("select[title=Language]")).options]
+    assert offered == http.get(f"{session}/languages").json()["languages"]
+    for language in offered:
+        assert http.post(f"{session}/run", json={"code": "", "language": language}).status_code == 200
 
 
 def test_a_session_that_ends_says_so(page, session, http):
@@ -156,13 +155,28 @@ def test_what_is_done_to_a_checkpoint_can_be_had_by_keys(page, session):
     page.see(".tree .name", "first")
     page.run("x = 2")
     page.driver.execute_script("document.querySelector('.panel .bar button:last-child').focus()")
-    page.type(Keys.TAB, Keys.TAB)
-    assert page.driver.switch_to.active_element.get_attribute("aria-label") == "Go back to first"
-    page.type(Keys.ENTER)
+
+    def focused_next():
+        page.keys(Keys.TAB)
+        return page.driver.execute_script("return document.activeElement.getAttribute('aria-label')")
+
+    assert any(focused_next() == "Go back to first" for _ in range(40))  # automatic ones come and go beside it
+    page.keys(Keys.ENTER)
     page.see("dialog", "Go back to first?")
-    page.type(Keys.TAB)
-    page.type(Keys.ENTER)
+    page.keys(Keys.TAB)
+    page.keys(Keys.ENTER)
     page.see(".mark", "Went back")
+
+
+def test_what_is_drawn_anew_keeps_the_focus(page, session, http):
+    assert http.post(f"{session}/checkpoints", json={"name": "first"}).status_code == 201
+    tab(page, "History")
+    button = page.see("[aria-label='Go back to first']")
+    page.driver.execute_script("arguments[0].focus(); arguments[0].isOld = true", button)
+    assert http.post(f"{session}/checkpoints", json={"name": "second"}).status_code == 201
+    page.see(".tree .name", "second")
+    focused = "const now = document.activeElement; return [now.getAttribute('aria-label'), now.isOld || false]"
+    assert page.driver.execute_script(focused) == ["Go back to first", False]
 
 
 def test_what_limpet_keeps_for_itself_is_not_shown(page, session, http):

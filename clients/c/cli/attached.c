@@ -345,7 +345,7 @@ static int run_attach(const void *values, char **operands, int n)
 const Command command_attach = {
     .name = "attach",
     .usage = "[OPTIONS] SESSION PROCESS",
-    .summary = "Shows what a process in the background writes, and lets you type to it",
+    .summary = "Shows the output of a process in the background, and passes on your input",
     .details = "\n"
                "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent "
                "output comes\n"

@@ -260,7 +260,7 @@ static const Option files_options[] = {
                "permissions of files that write makes, by default 644"),
     OPTION_ROW('r', "recursive", OPTION_FLAG, FilesValues, recursive, NULL,
                "rm: also its contents; watch: also its subdirectories"),
-    OPTION_ROW(0, "json", OPTION_FLAG, FilesValues, json, NULL, "print what ls and stat find as JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, FilesValues, json, NULL, "print the entries of ls and stat as JSON"),
 };
 
 /* Arguments of a verb. */

@@ -194,13 +194,13 @@ static int run_network(const void *values, char **operands, int n)
 const Command command_network = {
     .name = "network",
     .usage = "[OPTIONS] SESSION",
-    .summary = "Shows or changes what a session may reach of the network",
+    .summary = "Shows or changes the destinations that a session may connect to",
     .details =
         "\n"
         "A destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; the default port is 443.\n"
         "Connections to destinations that are no longer allowed are closed at once. Without options, it "
         "shows\n"
-        "what is allowed.",
+        "the allowed destinations.",
     .options = {network_options, ARRAY_SIZE(network_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

@@ -29,10 +29,11 @@ static const Option install_options[] = {
     OPTION_ROW('t', "timeout", OPTION_SECONDS, InstallValues, timeout, "SECONDS", "time limit",
                .least = OPTION_ABOVE_ZERO, .value = "300"),
     OPTION_ROW('q', "quiet", OPTION_FLAG, InstallValues, quiet, NULL,
-               "do not show what the installer writes"),
+               "do not show the output of the installer"),
     OPTION_ROW(0, "lock", OPTION_FLAG, InstallValues, lock, NULL,
-               "print what is there with hashes, as a requirements file"),
-    OPTION_ROW(0, "json", OPTION_FLAG, InstallValues, json, NULL, "print what is there as one JSON object"),
+               "print the installed packages with hashes, as a requirements file"),
+    OPTION_ROW(0, "json", OPTION_FLAG, InstallValues, json, NULL,
+               "print the installed packages as one JSON object"),
 };
 
 static int fail_file(const char *path, int error)

@@ -129,7 +129,7 @@ static const Option start_options[] = {
     OPTION_ROW('n', "name", OPTION_TEXT, StartValues, name, "NAME", "name of the process",
                .completes = COMPLETE_NOTHING),
     OPTION_ROW('t', "terminal", OPTION_FLAG, StartValues, terminal, NULL, "give it a terminal of its own"),
-    OPTION_ROW(0, "cwd", OPTION_TEXT, StartValues, cwd, "DIRECTORY", "where it runs, in the container",
+    OPTION_ROW(0, "cwd", OPTION_TEXT, StartValues, cwd, "DIRECTORY", "working directory, in the container",
                .value = "/session", .completes = COMPLETE_NOTHING),
     OPTION_ROW('e', "env", OPTION_PAIRS, StartValues, env, "NAME=VALUE",
                "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),
@@ -189,7 +189,7 @@ const Command command_start = {
         "ends by itself, by `limpet kill`, or with the session. `limpet ps` lists the processes of a "
         "session, "
         "and\n"
-        "`limpet attach` shows what one writes.",
+        "`limpet attach` shows its output.",
     .options = {start_options, ARRAY_SIZE(start_options)},
     .operands = {COMPLETE_NOTHING},
     .operands_max = -1,
@@ -284,7 +284,7 @@ static const Option kill_options[] = {
     OPTION_ROW('s', "signal", OPTION_TEXT, KillValues, signal, "SIGNAL", "its name, as KILL, or its number",
                .value = "TERM", .completes = COMPLETE_NOTHING),
     OPTION_ROW(0, "alone", OPTION_FLAG, KillValues, alone, NULL,
-               "signal only this process, not those that it started"),
+               "signal only this process, not its children"),
 };
 
 /* 0 where there is none of that name. */

@@ -273,11 +273,11 @@ const Command command_export = {
 const Command command_doctor = {
     .name = "doctor",
     .usage = "[--address PATH]",
-    .summary = "Says what is right on this machine, and what to do about the rest",
-    .details =
-        "\nPrints what 'limpetd --check' says of the machine, whether a controller answers, what the Python\n"
-        "package has in python3, or in the Python that LIMPET_PYTHON names, and how the gateway is.\n"
-        "Nothing is started. The exit status is 1 where something fails.",
+    .summary = "Checks this machine, the controller, the Python package and the gateway, and names remedies",
+    .details = "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python "
+               "package in\n"
+               "python3, or in the Python that LIMPET_PYTHON names, and of the gateway.\n"
+               "Nothing is started. The exit status is 1 if a check fails.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_doctor,

@@ -258,7 +258,8 @@ const Command command_dial_stdio = {
     .name = "dial-stdio",
     .usage = "",
     .summary = "Makes its standard input and output a connection to the controller of this machine",
-    .details = "\nFor clients on other machines, which run this command here: that is what addresses such as "
-               "ssh://HOST and\ndocker://CONTEXT do, and exec:COMMAND does it with a command of one's own.",
+    .details =
+        "\nFor clients on other machines, which run this command here: addresses such as ssh://HOST and "
+        "docker://CONTEXT\ndo so, and exec:COMMAND with a command of your own.",
     .run = run_dial_stdio,
 };

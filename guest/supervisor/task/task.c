@@ -282,8 +282,8 @@ int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, 
 
     if (!checkpoint)
         return problem_set(problem, ERR_NO_SUCH_CHECKPOINT,
-                           "there is no checkpoint '%.*s'; it may have been lost", (int)id_or_name.size,
-                           id_or_name.data);
+                           "there is no checkpoint '%.*s'; `limpet checkpoints` lists those that there are",
+                           (int)id_or_name.size, id_or_name.data);
     *ret = checkpoint;
     return 0;
 }

@@ -15,7 +15,7 @@ from typing import Literal
 
 from . import Client, Error, __version__, jupyter, mcp, serve
 from ._adapters.arguments import WrongOption
-from ._connection._address import find_limpetd
+from ._connection._address import ROOTS, find_limpetd
 from ._connection._transport import NATIVE
 from .serve import _settings
 from .serve._keys import KeyFailed, KeyStore
@@ -29,6 +29,9 @@ EXTRAS = {
 }
 """What parts of the package need of other packages, and the line that installs these."""
 ANSWER_SECONDS = 5.0
+_DESCRIPTION = (
+    "Checks this machine, the controller, this Python and the gateway, and names remedies. Starts nothing."
+)
 
 Level = Literal["ok", "warn", "FAIL", "--"]
 
@@ -43,8 +46,11 @@ class Finding:
     remedy: str = ""
 
 
-def of_machine() -> tuple[str, int]:
-    """What ``limpetd --check`` prints, and its exit status."""
+def of_machine(address: str | None) -> tuple[str, int]:
+    """What ``limpetd --check`` prints, and its exit status. Root's controller can only be checked by root."""
+    if is_served_by_root(address):
+        finding = f"machine\n  --    limpetd        root's controller serves this user\n{'':23}"
+        return f"{finding}→ sudo limpetd --check\n", 0
     program = find_limpetd()
     if program is None:
         return (
@@ -58,6 +64,17 @@ def of_machine() -> tuple[str, int]:
     except OSError as error:
         return f"  FAIL  limpetd        {program}: {error.strerror}\n", 1
     return said.stdout, said.returncode
+
+
+def is_served_by_root(address: str | None) -> bool:
+    """Whether this user, who is not root, has found root's controller."""
+    with Client(address, autostart=False, reconnect_timeout=0) as client:
+        is_roots = client.address == ROOTS
+        try:
+            client.info()
+        except Error:
+            return False
+        return not is_roots and client.address == ROOTS
 
 
 def of_controller(address: str | None) -> Iterator[Finding]:
@@ -141,10 +158,10 @@ def shown(title: str, findings: Iterator[Finding]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """``limpet doctor``; returns its exit status: 1 where something fails."""
-    parser = argparse.ArgumentParser(prog="limpet doctor", description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="limpet doctor", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--address", metavar="PATH", help="socket of the controller")
     options = parser.parse_args(arguments)
-    said, status = of_machine()
+    said, status = of_machine(options.address)
     print(said.rstrip() + "\n")
     parts = {
         "controller": of_controller(options.address),

@@ -16,56 +16,28 @@ this package's:
 In an argv `{here}` is that folder, `{file}` the source, `{program}` where the compiled program is to be.
 """
 
-import json
-import os
 import re
 
 import _limpet
 from limpet_languages import bash, live, programs
-
-HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "languages")
+from limpet_languages.described import HERE, all_described, here, is_here
 
 
 class Unknown(Exception):
     """A language that the image does not have; the message says which there are."""
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def is_program(name):
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)
-
-
-def is_here(language):
-    return all(map(is_program, language["programs"])) and all(map(os.path.exists, language.get("files", [])))
-
-
-def all_described():
-    for name in sorted(os.listdir(HERE)):
-        if name.endswith(".json"):
-            yield read(os.path.join(HERE, name))
-
-
 def find(name):
-    described = [language for language in all_described() if "run" in language or "driver" in language]
-    for language in described:
+    for language in all_described():
         if name.lower() in (language["name"], *language["aliases"]):
             if is_here(language):
                 return language
             packages = " ".join(language["packages"])
             raise Unknown(
                 f"this image has no {language['name']}: build one with the Debian packages {packages}, as "
-                f"`limpet image build --with {language['name']}` does; it has {here(described)}"
+                f"`limpet image build --with {language['name']}` does; it has {', '.join(here())}"
             )
-    raise Unknown(f"there is no language {name!r}; this image has {here(described)}")
-
-
-def here(described):
-    return ", ".join(["python", *(language["name"] for language in described if is_here(language))])
+    raise Unknown(f"there is no language {name!r}; this image has {', '.join(here())}")
 
 
 class Mixed:

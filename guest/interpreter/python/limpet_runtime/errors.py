@@ -4,7 +4,7 @@ import linecache
 import os
 import sys
 
-from limpet_runtime import library, missing
+from limpet_runtime import advice, library
 
 OURS = (
     os.path.dirname((lambda: None).__code__.co_filename) + os.sep,  # also where there are no files of it
@@ -69,8 +69,8 @@ def format_full(error):
     limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
     report = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
     trim_all(report)
-    advice = missing.advice(error)
-    return "".join(report.format()) + (f"{advice}\n" if advice else "")
+    what = advice.on(error)
+    return "".join(report.format()) + (f"{what}\n" if what else "")
 
 
 def format_frame(filename, line, name):

@@ -11,6 +11,24 @@ from .. import SessionOptions
 OTHERS = ("timeout", "env", "bindings")
 HINTS = {name: hint for name, hint in get_type_hints(SessionOptions).items() if name not in OTHERS}
 
+HELP = {
+    "memory": "memory of the session, such as 512m or 2g",
+    "cpus": "processors; may be a fraction",
+    "pids": "maximum number of processes and threads",
+    "disk": "maximum size of what the session writes, such as 2g",
+    "files": "maximum number of files it writes",
+    "data": "directory to mount read-only at /data",
+    "network": "none, or destinations HOST:PORT, separated by commas",
+    "image": "image of the container",
+    "packages": "Python packages to install first",
+    "build": "refuse or allow: packages without a wheel",
+    "template": "template that the session begins from",
+    "ttl": "idle seconds after which the session is saved or closed",
+    "ttl_action": "close or save",
+    "checkpoint": "automatic checkpoints: auto, always or off",
+    "pip": "packages that code may install with pip: refuse, allow, or names",
+}
+
 
 class WrongOption(Exception):
     """The arguments are wrong; the message says which."""
@@ -31,10 +49,14 @@ def add(parser: argparse.ArgumentParser) -> None:
             f"--{name.replace('_', '-')}",
             metavar="N" if kinds else "TEXT",
             type=next(iter(kinds), str),
-            help="of the session",
+            help=HELP[name],
         )
     parser.add_argument(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="of the session; may be repeated"
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="environment variable of the code; may be repeated",
     )
 
 

@@ -37,13 +37,13 @@ def run(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="limpet key", description="The keys with which users come to `limpet serve`.", allow_abbrev=False
+        prog="limpet key", description="Keys for the users of `limpet serve`.", allow_abbrev=False
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     create = commands.add_parser("create", help="makes a key and prints it, this once")
     create.add_argument("name", metavar="NAME", help="whose it is: all keys of a name have the same sessions")
     rotate = commands.add_parser(
-        "rotate", help="makes a key in place of all that NAME has, and prints it, this once"
+        "rotate", help="replaces all keys of NAME by a new one and prints it, this once"
     )
     rotate.add_argument("name", metavar="NAME")
     for command in (create, rotate):

@@ -98,7 +98,8 @@ def _listen(settings: Settings) -> socket.socket:
         listening.listen(1024)
     except OSError as error:
         raise _Refused(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}"
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
+            "--host and --port choose another place"
         ) from None
     return listening
 

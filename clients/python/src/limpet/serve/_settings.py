@@ -118,8 +118,10 @@ def _url(text: str) -> str:
 
 
 SETTINGS = (
-    Setting("host", "LIMPET_SERVE_HOST", str, "ADDRESS", "listen there; others than loopback need a key"),
-    Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "listen on this one; 0 is any that is free"),
+    Setting(
+        "host", "LIMPET_SERVE_HOST", str, "ADDRESS", "address to listen on; any but loopback needs a key"
+    ),
+    Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "port to listen on; 0 is any free port"),
     Setting("address", "LIMPET_SOCKET", str, "PATH", "socket of the controller"),
     Setting(
         "state_dir", "LIMPET_SERVE_STATE_DIR", str, "DIR", "keys, and files that were uploaded for /data"
@@ -150,7 +152,7 @@ SETTINGS = (
         "SESSION_MEMORY",
         _size,
         "BYTES",
-        "memory of a session; what one has and may ask for",
+        "memory of a session, and the most that one may ask for",
     ),
     Setting("session_cpus", "SESSION_CPUS", _number, "N", "processors of a session, likewise"),
     Setting("session_disk", "SESSION_DISK", _size, "BYTES", "disk of a session, likewise"),
@@ -160,7 +162,7 @@ SETTINGS = (
         "SESSION_TIMEOUT",
         _seconds,
         "SECONDS",
-        "time limit of a call; what one has and may ask for",
+        "time limit of a call, and the most that one may ask for",
     ),
     Setting(
         "session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"
@@ -172,7 +174,7 @@ SETTINGS = (
         "rate_limit_window_ms", "RATE_LIMIT_WINDOW_MS", _count, "MS", "time in which requests are counted"
     ),
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
-    Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "a session that is idle for so long ends"),
+    Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "idle time after which a session ends"),
     Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
     Setting(
         "sandbox_saved_bytes",
@@ -182,7 +184,11 @@ SETTINGS = (
         "paused E2B sandboxes and snapshots of one key on disk",
     ),
     Setting(
-        "sandbox_network", "SANDBOX_NETWORK", _rules, "RULES", "what E2B sandboxes may be allowed to reach"
+        "sandbox_network",
+        "SANDBOX_NETWORK",
+        _rules,
+        "RULES",
+        "destinations that E2B sandboxes may be allowed to reach",
     ),
     Setting(
         "chat_url",
@@ -191,7 +197,7 @@ SETTINGS = (
         "URL",
         "a model like OpenAI's for the chat of the web page: https://…/v1",
     ),
-    Setting("chat_model", "LIMPET_CHAT_MODEL", str, "NAME", "what the model is called there"),
+    Setting("chat_model", "LIMPET_CHAT_MODEL", str, "NAME", "name of the model at that service"),
     Setting(
         "chat_key",
         "LIMPET_CHAT_KEY",
@@ -207,7 +213,7 @@ SETTINGS = (
         "a Python file; code of MCP clients may call its functions here, with the user's approval",
     ),
     Setting(
-        "mcp_allow", "LIMPET_MCP_ALLOW", str, "NAMES", "those that need no approval, with commas between"
+        "mcp_allow", "LIMPET_MCP_ALLOW", str, "NAMES", "functions that need no approval, separated by commas"
     ),
 )
 

@@ -11,6 +11,7 @@ from . import (  # noqa: F401  they fill the table
     _completing,
     _files,
     _installing,
+    _languages,
     _machine,
     _openapi,
     _processes,

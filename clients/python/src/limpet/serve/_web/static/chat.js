@@ -1,5 +1,5 @@
 // A conversation with a model that has the session. What is said comes as events of the session, to all who look.
-import { ask, button, h, replace, tell } from "./dom.js"
+import { ask, button, h, replace, tell, worded } from "./dom.js"
 import { at, get, post } from "./api.js"
 import { Cell } from "./cell.js"
 import { formatted } from "./markdown.js"
@@ -14,7 +14,7 @@ export class Chat {
     this.turns = new Map()
     this.cells = new Map()
     this.list = h("div.turns", { role: "log", "aria-label": "Chat" })
-    this.area = h("textarea", { rows: 3, placeholder: "Ask for something. Enter sends it.", "aria-label": "Message", onkeydown: event => {
+    this.area = h("textarea", { rows: 3, placeholder: worded("Ask for something.", "Ask for something. Enter sends it."), "aria-label": "Message", onkeydown: event => {
       if (event.key !== "Enter" || event.shiftKey) return
       event.preventDefault()
       told(this.send())

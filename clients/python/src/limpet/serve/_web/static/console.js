@@ -1,10 +1,8 @@
 // The calls of a session, as they happen, whoever makes them.
 import { button, h, replace, tell } from "./dom.js"
-import { at, follow, post, runId } from "./api.js"
+import { at, follow, get, post, runId } from "./api.js"
 import { Cell } from "./cell.js"
 import { Editor } from "./editor.js"
-
-const LANGUAGES = ["python", "bash", "javascript", "typescript", "r", "ruby", "c", "c++", "go", "rust", "java"]
 
 export class Console {
   // `changed(what)` is called when variables, files or processes may be others; `gone()` when the session has ended;
@@ -25,7 +23,7 @@ export class Console {
     this.language = h("select", { title: "Language", "aria-label": "Language", onchange: () => {
       this.editor.language = this.language.value
       this.editor.changed()
-    } }, LANGUAGES.map(name => h("option", { value: name }, name)))
+    } }, h("option", { value: "python" }, "python"))
     this.runButton = button("play", "Run (Shift+Enter)", () => this.run(this.editor.value), "Run", ".primary")
     this.stopButton = button("stop", "Interrupt (Ctrl+.)", () => this.interrupt(), "Stop")
     this.stopButton.disabled = true
@@ -33,6 +31,7 @@ export class Console {
     this.notice = h("div.notices", { role: "status" })
     this.element = h("main.console", {}, this.scroller,
       h("div.prompt", {}, this.notice, this.editor.element, h("div.controls", {}, this.language, this.stopButton, this.runButton)))
+    this.offer().catch(() => {}) // without an answer there is Python
     this.stop = follow(`${at(this.base)}/events`, (name, data) => this.heard(name, data, gone), { lost: lost => status({ lost }) })
   }
 
@@ -121,18 +120,16 @@ export class Console {
     try {
       await post(`${at(this.session)}/run`, { code, run_id: runId(), input: true, ...language })
     } catch (error) {
-      if (error.name === "BadRequest" && language.language) this.without(language.language)
       if ([...this.cells.values()].some(cell => cell.code === code)) return // it says what is wrong
       tell(error.message, "error")
       this.editor.value = code
     }
   }
 
-  // The image does not have a language.
-  without(name) {
-    for (const option of this.language.options) if (option.value === name) option.remove()
-    this.language.value = "python"
-    this.language.dispatchEvent(new Event("change"))
+  // The languages that the image of the session has.
+  async offer() {
+    const { languages } = await get(`${at(this.session)}/languages`)
+    replace(this.language, languages.map(name => h("option", { value: name }, name)))
   }
 
   async interrupt() {

@@ -13,8 +13,16 @@ export function h(what, attributes = {}, ...children) {
   return element
 }
 
+// Gives an element other children. The keyboard's focus stays: on the child that had it, on the new one of the same name, or
+// else on the first.
 export function replace(element, ...children) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== element ? document.activeElement : null
   element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined && child !== false))
+  if (!focused) return
+  const known = each => each.tagName + (each.title || each.getAttribute("href") || each.textContent)
+  const named = () => [...element.querySelectorAll(focused.tagName)].find(each => known(each) === known(focused))
+  const next = focused.isConnected ? focused : named() || element.querySelector("button, a, input")
+  next?.focus({ preventScroll: true })
 }
 
 const PATHS = {
@@ -102,6 +110,9 @@ export function look(title, element, ...buttons) {
   document.body.append(dialog)
   dialog.showModal()
 }
+
+// Words for a finger, or for keys and a pointer.
+export const worded = (touched, otherwise) => matchMedia("(hover: none)").matches ? touched : otherwise
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return ""

@@ -1,5 +1,5 @@
 // Where code is typed: a text area over its own coloured copy, with completion and the history of what was run.
-import { h, replace } from "./dom.js"
+import { h, replace, worded } from "./dom.js"
 import { highlighted } from "./highlight.js"
 
 const INDENT = "    "
@@ -15,7 +15,7 @@ export class Editor {
     this.colours = h("pre.colours", { "aria-hidden": "true" })
     this.area = h("textarea", {
       rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "Code", wrap: "off",
-      placeholder: "Type Python. Shift+Enter runs it, Tab completes.",
+      placeholder: worded("Type Python, then Run.", "Type Python. Shift+Enter runs it, Tab completes."),
       oninput: () => this.changed(), onkeydown: event => this.key(event), onblur: () => setTimeout(() => this.hide(), 150),
       onscroll: () => { this.colours.scrollLeft = this.area.scrollLeft },
     })

@@ -2,7 +2,7 @@
 // plain elements that are made anew; what has scripts or styles runs in a frame without rights and without a network.
 import { h } from "./dom.js"
 import { coloured } from "./ansi.js"
-import { formatted } from "./markdown.js"
+import { formatted, latex } from "./markdown.js"
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"]
 const TAGS = new Set(`A ABBR B BLOCKQUOTE BR CAPTION CODE COL COLGROUP DD DEL DIV DL DT EM FIGCAPTION FIGURE H1 H2 H3 H4 H5 H6 HR
@@ -24,9 +24,8 @@ export function shown(display) {
   }
   if (data["application/json"] !== undefined) return h("pre.value", {}, JSON.stringify(data["application/json"], null, 2))
   if (typeof data["text/markdown"] === "string") return h("div.markdown", {}, formatted(data["text/markdown"]))
-  for (const kind of ["text/latex", "text/plain"]) {
-    if (typeof data[kind] === "string") return h("pre.value", {}, coloured(data[kind]))
-  }
+  if (typeof data["text/latex"] === "string") return h("div.markdown", {}, latex(data["text/latex"]))
+  if (typeof data["text/plain"] === "string") return h("pre.value", {}, coloured(data["text/plain"]))
   return h("pre.value", {}, `(${Object.keys(data).join(", ") || "nothing to show"})`)
 }
 

@@ -1,5 +1,5 @@
 // What is beside the console: variables, files, the tree of states, processes.
-import { ago, ask, button, h, icon, look, replace, size, tell } from "./dom.js"
+import { ago, ask, button, h, icon, look, replace, size, tell, worded } from "./dom.js"
 import { at, download, encoded, get, picture, post, put, remove, request } from "./api.js"
 
 const told = work => work.catch(error => tell(error.message, "error"))
@@ -53,7 +53,7 @@ export class Files {
     this.picker = h("input", { type: "file", multiple: true, hidden: true, onchange: () => { this.upload([...this.picker.files]); this.picker.value = "" } })
     this.element = h("section.panel.files", {}, this.roots, h("div.bar", {}, this.crumbs,
       button("folder", "New directory", () => told(this.mkdir())), button("upload", "Upload files", () => this.picker.click()), this.picker),
-    this.body, h("p.hint", {}, "Drop files anywhere on the page to upload them here."))
+    this.body, h("p.hint", {}, worded("The arrow above uploads files into this directory.", "Drop files anywhere on the page to upload them here.")))
   }
 
   get url() { return `${at(this.session)}/files/${encoded(this.path)}` }
