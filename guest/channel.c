@@ -8,7 +8,7 @@
 
 #define HEADER 4u
 
-/* What a reader asks for when it has nothing: most messages are smaller. */
+/* A reader that has nothing asks for this: most messages are smaller. */
 #define READ_SIZE (16u << 10)
 
 static void length_write(uint8_t *at, size_t size)
@@ -254,7 +254,7 @@ int channel_reader_take(ChannelReader *reader, ChannelFrame *ret, int fds[CHANNE
     return 1;
 }
 
-/* How much to ask for. Behind a message that has begun nothing is read, so that there are never the
+/* Returns how much to ask for. Behind a message that has begun nothing is read, so that there are never the
  * descriptors of two. */
 static size_t wanted(const Buf *in)
 {

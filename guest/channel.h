@@ -51,7 +51,7 @@ ssize_t channel_read(int fd, Buf *in, size_t max, pid_t *ret_sender, int *ret_fd
  * chose. */
 void channel_discard(int fd);
 
-/* What has been read from the side that is trusted and not been taken yet. */
+/* ChannelReader: bytes that have been read from the side that is trusted and not been taken yet. */
 typedef struct ChannelReader {
     Buf in;
     size_t used;          /* bytes at its head: the message that was taken last */

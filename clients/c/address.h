@@ -3,7 +3,7 @@
 #pragma once
 
 #include "proto/base/base.h"
-#include "clients/c/keys.h"
+#include "clients/c/remote.h"
 #include "proto/base/problem.h"
 
 typedef struct Address {

@@ -3,11 +3,84 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients/c/files.h"
 #include "clients/c/landing.h"
-#include "clients/c/sandbox_files.h"
 #include "clients/c/tree.h"
-#include "clients/c/tree_fetch.h"
 #include "proto/base/fdio.h"
+
+/* ---- contents of small files ---- */
+
+typedef struct TreeFetch TreeFetch;
+struct TreeFetch {
+    LimpetClient *client;
+    const char *session, *top; /* the directory that the files are below */
+    size_t skipped;            /* bytes of an entry's path before what is below it */
+    /* Called for each, in order: `row` has its data; or `error`; or neither, where it has grown too large. */
+    int (*found)(TreeFetch *fetch, const LimpetEntry *entry, const MsgFileEntry *row);
+};
+
+static int ask(TreeFetch *fetch, const LimpetEntry *files, size_t n, Reply *reply, MsgFileFetchReply *said)
+{
+    _cleanup_(buf_deinit) Buf names = BUF_NULL;
+    MsgFileAsk what = {.has_fetch = true, .fetch.path = text_of(fetch->top)};
+    Writer w;
+    int r;
+
+    writer_init(&w, &names);
+    write_array(&w, n);
+    for (size_t i = 0; i < n; i++)
+        body_write(&w, MsgFileName, &((MsgFileName){text_of(files[i].path + fetch->skipped)}));
+    r = writer_finish(&w);
+    if (r < 0)
+        return r;
+    what.fetch.files = value_encoded(&names);
+    return files_ask(fetch->client, fetch->session, &what, false, reply, said, MsgFileFetchReply);
+}
+
+/* Asks for `n` files, and says in *ret how many of them have come. */
+static int fetch_some(TreeFetch *fetch, const LimpetEntry *files, size_t n, size_t *ret)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgFileFetchReply said;
+    int r = ask(fetch, files, n, &reply, &said);
+
+    if (r)
+        return r;
+    *ret = value_count(&said.files);
+    if (*ret == 0 || *ret > n)
+        return problem_set(&fetch->client->problem, ERR_PROTOCOL_MISMATCH,
+                           "the sandbox answered for other files");
+    for (uint32_t i = 0; r == 0 && i < *ret; i++) {
+        MsgFileEntry row;
+
+        value_row(&row, MsgFileEntry, &said.files, i);
+        r = fetch->found(fetch, &files[i], &row);
+    }
+    return r;
+}
+
+/* As many as fit into one reply. */
+static size_t batch(const LimpetEntry *files, size_t n)
+{
+    uint64_t bytes = 0;
+    size_t end = 0;
+
+    while (end < n && end < LIMIT_FILE_ENTRIES && (end == 0 || bytes + files[end].size <= LIMIT_FILE_CHUNK))
+        bytes += files[end++].size;
+    return end;
+}
+
+/* 0, or what `found` or the client said. */
+static int tree_fetch(TreeFetch *fetch, const LimpetEntry *files, size_t n)
+{
+    int r = 0;
+
+    for (size_t at = 0, come = 0; r == 0 && at < n; at += come)
+        r = fetch_some(fetch, files + at, batch(files + at, n - at), &come);
+    return r;
+}
+
+/* ---- the tree ---- */
 
 typedef struct GetTree {
     LimpetClient *client;

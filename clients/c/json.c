@@ -133,54 +133,21 @@ static int write_base64(Buf *buf, const char *bytes, size_t size)
     return 0;
 }
 
-/* Layout of a value: on one line, or each item on a line of its own. */
-typedef struct Layout {
-    JsonBytes bytes;
-    bool indented;
-    size_t depth;
-} Layout;
-
-static Layout deeper(const Layout *layout)
+static int separate(Buf *buf, uint32_t i)
 {
-    return (Layout){layout->bytes, layout->indented, layout->depth + 1};
+    return put(buf, i > 0 ? ", " : "");
 }
 
-static int write_value(Buf *buf, const msgpack_object *object, Layout layout);
-
-static int new_line(Buf *buf, const Layout *layout, size_t depth)
-{
-    int r = layout->indented ? put(buf, "\n") : 0;
-
-    for (size_t i = 0; layout->indented && i < depth && !r; i++)
-        r = put(buf, " ");
-    return r;
-}
-
-/* Writes the separator before the item `i`. */
-static int separate(Buf *buf, const Layout *layout, uint32_t i)
-{
-    int r = put(buf, i == 0 ? "" : layout->indented ? "," : ", ");
-
-    return r ? r : new_line(buf, layout, layout->depth + 1);
-}
-
-static int close_with(Buf *buf, const Layout *layout, uint32_t n, const char *bracket)
-{
-    int r = n > 0 ? new_line(buf, layout, layout->depth) : 0;
-
-    return r ? r : put(buf, bracket);
-}
-
-static int write_items(Buf *buf, const msgpack_object_array *array, Layout layout)
+static int write_items(Buf *buf, const msgpack_object_array *array, JsonBytes bytes)
 {
     int r = put(buf, "[");
 
     for (uint32_t i = 0; i < array->size && !r; i++) {
-        r = separate(buf, &layout, i);
+        r = separate(buf, i);
         if (!r)
-            r = write_value(buf, &array->ptr[i], deeper(&layout));
+            r = json_write(buf, &array->ptr[i], bytes);
     }
-    return r ? r : close_with(buf, &layout, array->size, "]");
+    return r ? r : put(buf, "]");
 }
 
 /* JSON has no other keys than strings: a number gets quotes. */
@@ -195,23 +162,23 @@ static int write_key_of(Buf *buf, const msgpack_object *key)
     return r ? r : write_string(buf, (const char *)buf_head(&text), text.size);
 }
 
-static int write_pairs(Buf *buf, const msgpack_object_map *map, Layout layout)
+static int write_pairs(Buf *buf, const msgpack_object_map *map, JsonBytes bytes)
 {
     int r = put(buf, "{");
 
     for (uint32_t i = 0; i < map->size && !r; i++) {
-        r = separate(buf, &layout, i);
+        r = separate(buf, i);
         if (!r)
             r = write_key_of(buf, &map->ptr[i].key);
         if (!r)
             r = put(buf, ": ");
         if (!r)
-            r = write_value(buf, &map->ptr[i].val, deeper(&layout));
+            r = json_write(buf, &map->ptr[i].val, bytes);
     }
-    return r ? r : close_with(buf, &layout, map->size, "}");
+    return r ? r : put(buf, "}");
 }
 
-static int write_value(Buf *buf, const msgpack_object *object, Layout layout)
+int json_write(Buf *buf, const msgpack_object *object, JsonBytes bytes)
 {
     switch (object->type) {
     case MSGPACK_OBJECT_BOOLEAN:
@@ -225,23 +192,13 @@ static int write_value(Buf *buf, const msgpack_object *object, Layout layout)
     case MSGPACK_OBJECT_STR:
         return write_string(buf, object->via.str.ptr, object->via.str.size);
     case MSGPACK_OBJECT_BIN:
-        return (layout.bytes == JSON_PATH ? write_path : write_base64)(buf, object->via.bin.ptr,
-                                                                       object->via.bin.size);
+        return (bytes == JSON_PATH ? write_path : write_base64)(buf, object->via.bin.ptr,
+                                                                object->via.bin.size);
     case MSGPACK_OBJECT_ARRAY:
-        return write_items(buf, &object->via.array, layout);
+        return write_items(buf, &object->via.array, bytes);
     case MSGPACK_OBJECT_MAP:
-        return write_pairs(buf, &object->via.map, layout);
+        return write_pairs(buf, &object->via.map, bytes);
     default:
         return put(buf, "null");
     }
-}
-
-int json_write(Buf *buf, const msgpack_object *object, JsonBytes bytes)
-{
-    return write_value(buf, object, (Layout){.bytes = bytes});
-}
-
-int json_write_indented(Buf *buf, const msgpack_object *object, JsonBytes bytes)
-{
-    return write_value(buf, object, (Layout){.bytes = bytes, .indented = true});
 }

@@ -16,7 +16,3 @@ typedef enum JsonBytes {
  * that is not UTF-8 has U+FFFD in place of what does not decode. 0, or -ENOBUFS or -ENOMEM with a part
  * appended. */
 int json_write(Buf *buf, const msgpack_object *object, JsonBytes bytes);
-
-/* The same with each item on a line of its own, a space before it for each level, as `json.dumps(indent=1)`.
- */
-int json_write_indented(Buf *buf, const msgpack_object *object, JsonBytes bytes);

@@ -416,7 +416,6 @@ LIMPET_API int limpet_artifact(LimpetClient *client, const LimpetResult *result,
 #include "limpet_network.h"
 #include "limpet_packages.h"
 #include "limpet_processes.h"
-#include "limpet_saving.h"
 #include "limpet_state.h"
 #include "limpet_templates.h"
 

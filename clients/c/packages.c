@@ -1,7 +1,7 @@
 /* limpet_install(). */
 #include <math.h>
 
-#include "clients/c/answer.h"
+#include "clients/c/client.h"
 
 typedef struct InstallCall {
     ClientCall call;

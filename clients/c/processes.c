@@ -1,12 +1,92 @@
-/* limpet_start() and limpet_process...(). */
+/* Programs in a session: limpet_exec(), processes, and connections to their ports. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "clients/c/answer.h"
-#include "clients/c/program.h"
+#include "clients/c/client.h"
+#include "clients/c/options.h"
 #include "clients/c/run.h"
+
+/* Names of files may be bytes that are no text. */
+static void write_argv(Writer *w, const void *source)
+{
+    const char *const *argv = source;
+    size_t n = 0;
+
+    while (argv[n])
+        n++;
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++)
+        write_name(w, argv[i]);
+}
+
+/* Fills in the program; it points to what `program` does. 0, or -EPROTO with the problem. */
+static int program_say(MsgProgram *ret, const LimpetProgram *program, Problem *problem)
+{
+    if (!program->command == !program->argv)
+        return problem_set(problem, ERR_BAD_REQUEST, "give either a command line or arguments");
+    if (program->command && strlen(program->command) > LIMIT_COMMAND)
+        return problem_set(problem, ERR_TOO_LARGE,
+                           "a command line has at most %u bytes; put more into a file", LIMIT_COMMAND);
+    if (program->stdin_size > LIMIT_STDIN)
+        return problem_set(problem, ERR_TOO_LARGE,
+                           "the standard input of a command has at most %u bytes; put more into a file",
+                           LIMIT_STDIN);
+    *ret = (MsgProgram){
+        .command = text_of(program->command),
+        .cwd = text_of(program->cwd),
+        .stdin = {program->stdin_data, program->stdin_size},
+    };
+    if (program->argv)
+        ret->argv = (Value){.write = write_argv, .source = program->argv};
+    ret->env = env_say(program->env);
+    return env_check(program->env, problem);
+}
+
+/* ---- limpet_exec() ---- */
+
+static int begin(LimpetClient *client, RunCall *run_call, const LimpetExec *exec, char *run_id)
+{
+    MsgExec said = {
+        .session = text_of(exec->session),
+        .instance = text_of(exec->instance),
+        .run_id = text_of(run_call->call.run_id),
+        .timeout = exec->timeout == 0 ? NAN : exec->timeout,
+        .stream = exec->on_output,
+    };
+    int r = 0;
+
+    client->problem = PROBLEM_NULL;
+    if (!exec->run_id)
+        r = run_make_id(run_id, &client->problem);
+    if (!r)
+        r = program_say(&said.program, &exec->program, &client->problem);
+    if (r < 0)
+        return r;
+    said.run_id = text_of(run_call->call.run_id);
+    client_begin(client, &run_call->call, MSG_EXEC, MsgExec, &said);
+    return 0;
+}
+
+int limpet_exec(LimpetClient *client, const LimpetExec *exec, LimpetResult **ret)
+{
+    char run_id[LIMIT_RUN_ID + 1] = "";
+    const LimpetRun callbacks = {.on_output = exec->on_output, .context = exec->context};
+    RunCall run_call = {
+        .call = {.repeatable = true,
+                 .run_id = exec->run_id ? exec->run_id : run_id,
+                 .on_event = run_on_event},
+        .run = &callbacks,
+    };
+    int r = begin(client, &run_call, exec, run_id);
+
+    if (!r)
+        r = run_wait(client, &run_call, ret);
+    return client_result(client, r);
+}
+
+/* ---- processes ---- */
 
 /* ---- one more ---- */
 
@@ -223,4 +303,47 @@ int limpet_process_output(LimpetClient *client, const char *session, const char 
 void limpet_output_free(LimpetOutput *output)
 {
     answer_free(output);
+}
+
+/* ---- ports ---- */
+
+/* The connection itself becomes that to the port: no descriptor comes through a command. */
+static int connect_dialled(LimpetClient *client, const MsgConnect *said, int *ret)
+{
+    LimpetClient *other = limpet_new();
+    ClientCall call = {0};
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    int r;
+
+    if (!other)
+        return -ENOMEM;
+    r = limpet_connect(other, client->address.path) ? -EPROTO : 0;
+    if (!r) {
+        other->connection.sips = true;
+        client_begin(other, &call, MSG_CONNECT, MsgConnect, said);
+        r = client_call(other, &call, &reply);
+    }
+    if (r < 0)
+        client->problem = other->problem;
+    else
+        *ret = connection_take_stream(&other->connection);
+    limpet_free(other);
+    return r;
+}
+
+int limpet_connect_port(LimpetClient *client, const char *session, unsigned port, int *ret_fd)
+{
+    const MsgConnect said = {.session = text_of(session), .order.port = port};
+    ClientCall call = {.repeatable = true};
+    int fd = -1, r;
+
+    client->problem = PROBLEM_NULL;
+    if (client->address.dialled)
+        return client_result(client, connect_dialled(client, &said, ret_fd));
+    r = client_ask_descriptor(client, &call, MSG_CONNECT, MsgConnect, &said, &fd);
+    if (!r && fd < 0)
+        r = problem_set(&client->problem, ERR_INTERNAL, "the controller passed no connection");
+    if (!r)
+        *ret_fd = fd;
+    return client_result(client, r);
 }

@@ -6,10 +6,69 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "clients/c/sandbox_files.h"
+#include "clients/c/files.h"
 #include "clients/c/tree.h"
-#include "clients/c/tree_store.h"
 #include "proto/base/fdio.h"
+
+/* ---- small files on their way ---- */
+
+typedef struct TreeStore {
+    LimpetClient *client;
+    const char *session, *top; /* the directory that they will be below */
+    TreeProgress *progress;    /* is told of bytes that are there */
+    Buf rows;                  /* of the message under way, encoded */
+    uint32_t n_rows;
+    size_t n_bytes;
+} TreeStore;
+
+/* Sends the rest. */
+static int tree_store_end(TreeStore *store)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    _cleanup_(buf_deinit) Buf list = BUF_NULL;
+    MsgFileAsk what = {.has_store = true, .store.path = text_of(store->top)};
+    MsgNothing nothing;
+    Writer w;
+    int r;
+
+    if (store->n_rows == 0)
+        return 0;
+    writer_init(&w, &list);
+    write_array(&w, store->n_rows);
+    write_encoded(&w, &store->rows);
+    r = writer_finish(&w);
+    if (r < 0)
+        return r;
+    what.store.entries = value_encoded(&list);
+    r = files_ask(store->client, store->session, &what, false, &reply, &nothing, MsgNothing);
+    if (!r)
+        tree_progress(store->progress, store->n_bytes);
+    buf_clear(&store->rows);
+    store->n_rows = 0;
+    store->n_bytes = 0;
+    return r;
+}
+
+/* Sends what was added before where the row has no room beside it. Its path is below the top. */
+static int tree_store_add(TreeStore *store, const MsgFileEntry *row)
+{
+    int r = 0;
+
+    if (store->n_rows == LIMIT_FILE_ENTRIES || store->n_bytes + row->data.size > LIMIT_FILE_CHUNK)
+        r = tree_store_end(store);
+    if (r == 0)
+        r = body_encode(&store->rows, MsgFileEntry, row);
+    store->n_rows++;
+    store->n_bytes += row->data.size;
+    return r;
+}
+
+static void tree_store_deinit(TreeStore *store)
+{
+    buf_deinit(&store->rows);
+}
+
+/* ---- the tree ---- */
 
 /* A copy of a tree: the first walk of the local directory looks, the next ones copy. */
 typedef struct PutTree {

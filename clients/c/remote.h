@@ -1,9 +1,62 @@
-/* RemotePeer: a connection to a controller on another machine, by libzmq, which encrypts. It connects once:
- * that a controller is gone is to be noticed. */
+/* Remote: a controller on another machine, reached by libzmq, which encrypts. */
 #pragma once
 
-#include "clients/c/keys.h"
+#include <limits.h>
+
 #include "proto/base/buf.h"
+#include "proto/base/problem.h"
+#include "proto/certificate.h"
+#ifdef LIMPET_NET
+#include <zmq.h>
+#endif
+
+/* ---- keys: the client's pair, and the controller's public key ---- */
+
+typedef struct RemoteKeys {
+    Certificate own;
+    char server[Z85_KEY_SIZE + 1];
+} RemoteKeys;
+
+/* $LIMPET_KEY, or limpet.key_secret in the user's directory of configuration. */
+void keys_path(char ret[static PATH_MAX]);
+
+/* The pair of that file, and $LIMPET_SERVER_KEY. 0, or negative with the problem set. */
+int keys_find(RemoteKeys *ret, Problem *problem);
+
+/* ---- libzmq ----
+ *
+ * It is loaded when something is reached over a network: what it depends on costs every start of a program
+ * otherwise. */
+
+#ifdef LIMPET_NET
+#define ZMQ_FUNCTIONS(F)                                                                                     \
+    F(zmq_ctx_new)                                                                                           \
+    F(zmq_ctx_term)                                                                                          \
+    F(zmq_socket)                                                                                            \
+    F(zmq_close)                                                                                             \
+    F(zmq_setsockopt)                                                                                        \
+    F(zmq_connect)                                                                                           \
+    F(zmq_socket_monitor)                                                                                    \
+    F(zmq_msg_init)                                                                                          \
+    F(zmq_msg_recv)                                                                                          \
+    F(zmq_msg_data)                                                                                          \
+    F(zmq_msg_size)                                                                                          \
+    F(zmq_msg_close)                                                                                         \
+    F(zmq_send)                                                                                              \
+    F(zmq_poll)                                                                                              \
+    F(zmq_curve_keypair)
+
+typedef struct ZmqLibrary {
+#define ZMQ_MEMBER(name) __typeof__(&name) name;
+    ZMQ_FUNCTIONS(ZMQ_MEMBER)
+#undef ZMQ_MEMBER
+} ZmqLibrary;
+
+/* NULL where it is not installed. */
+const ZmqLibrary *zmq_library(void);
+#endif
+
+/* ---- the connection, which is made once: that a controller is gone is to be noticed ---- */
 
 typedef struct RemotePeer RemotePeer;
 

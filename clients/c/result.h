@@ -17,13 +17,8 @@ int result_retell(LimpetResult *result);
  */
 int result_bring(LimpetClient *client, LimpetResult *result);
 
-/* Writes a published file to a descriptor, and checks that it is what the call left. 0, or as client_call().
- */
-int artifact_fetch(LimpetClient *client, const LimpetResult *result, const LimpetArtifact *artifact, int fd);
-
-/* The published files and the others of a record, in the memory of the arena. */
-int artifacts_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
-int skipped_read(LimpetResult *ret, const MsgRecord *record, Arena *arena, Problem *problem);
-
 /* Reads one display into the memory of the arena. */
 void display_read(LimpetDisplay *ret, const MsgDisplay *said, Arena *arena);
+
+/* Reads what a record says of variables; in state.c. */
+const LimpetChanged *changed_read(const MsgChanged *said, Arena *arena);

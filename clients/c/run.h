@@ -1,8 +1,18 @@
 /* A call that ends in a record: what its events become, and the wait for it. */
 #pragma once
 
-#include "clients/c/asks.h"
 #include "clients/c/result.h"
+
+/* The newest answers as they were sent. When the controller goes away before it has one, the question comes
+ * again, and is answered again without asking anybody. Answers arrive in order and no more than LIMIT_ASKS
+ * questions wait, so that an older one has arrived. */
+typedef struct SentAnswers {
+    struct {
+        uint64_t ask;
+        Buf message; /* empty: none */
+    } sent[LIMIT_ASKS];
+    size_t next;
+} SentAnswers;
 
 typedef struct RunCall {
     ClientCall call;

@@ -1,7 +1,7 @@
 /* Templates: making, listing and removing them. */
 #include <errno.h>
 
-#include "clients/c/answer.h"
+#include "clients/c/client.h"
 #include "clients/c/options.h"
 
 static int begin(LimpetClient *client, ClientCall *call, const LimpetTemplateSource *source)

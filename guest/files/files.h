@@ -1,8 +1,9 @@
-/* Shared by the parts of the files process. Each serves some of the questions of proto/file_ops.def:
+/* `limpet-guest files`: the files process, which the supervisor starts on first use. It reads and changes
+ * files for clients as what it is, a process of the sandbox's own user without any power: the kernel lets it
+ * do what code in the sandbox may do, and nothing else. It says nothing that is believed.
  *
- *   files.c    the channel, and whose question it is     paths.c   names, and what is there
- *   list.c     stat, list       read.c   read, fetch     write.c   write, store
- *   tree.c     mkdir, move      remove.c remove          watch.c   watch, events, unwatch
+ *   files.c   the channel, whose question it is, paths   read.c    stat, list, read, fetch
+ *   write.c   write, store, mkdir, move, remove          watch.c   watch, events, unwatch
  *
  * No question takes long: what is large is asked for in pieces. */
 #pragma once
@@ -12,6 +13,9 @@
 #include "guest/channel.h"
 #include "proto/base/loop.h"
 #include "proto/file_ask.h"
+
+/* Serves the channel until that ends. The current directory is that of the session. The exit status. */
+int files_main(void);
 
 typedef struct Files Files;
 typedef struct DirectoryWalk DirectoryWalk;
@@ -60,7 +64,7 @@ void files_fail(Files *files, uint64_t id, int error, Text path);
  * `error`. */
 int files_blame(Files *files, const char *path, int error);
 
-/* ---- paths.c ---- */
+/* ---- paths ---- */
 
 typedef char Path[LIMIT_PATH + 1];
 
@@ -96,7 +100,7 @@ int regular_open(int directory, const char *path, bool is_beneath, struct stat *
 /* As many bytes as there are, up to `size`, or a negative errno. */
 ssize_t read_up_to(int fd, uint8_t *to, size_t size, off_t offset);
 
-/* ---- write.c ---- */
+/* ---- new files ---- */
 
 /* A file that has no name yet, in the directory that it will be in. */
 typedef struct NewFile {

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest/interpreter/allowance.h"
+#include "guest/interpreter/memory.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
-#include "guest/interpreter/crash.h"
+#include "guest/interpreter/errors.h"
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/reply.h"
 #include "guest/interpreter/serve.h"
-#include "guest/interpreter/sink.h"
+#include "guest/interpreter/output.h"
 #include "guest/interpreter/start.h"
-#include "guest/interpreter/volunteer.h"
+#include "guest/interpreter/oom_score.h"
 
 static int fail(const char *reason)
 {
@@ -29,8 +29,8 @@ int interpreter_main(int argc, char **argv)
     uint64_t memory = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     Problem problem = PROBLEM_NULL;
 
-    allowance_init(memory);
-    volunteer_init(memory);
+    memory_limit_init(memory);
+    oom_score_init(memory);
     checkpoint_init();
     if (descriptors_init() < 0)
         return fail("it is started by limpet-guest, which gives it descriptors 0 to 3");

@@ -1,13 +1,12 @@
 #include "guest/interpreter/module.h"
 
-#include "guest/interpreter/allowance.h"
-#include "guest/interpreter/asks/ask.h"
-#include "guest/interpreter/checkpoint/child.h"
-#include "guest/interpreter/language.h"
-#include "guest/interpreter/reply.h"
-#include "guest/interpreter/rest.h"
-#include "guest/interpreter/result.h"
 #include "guest/interpreter/run.h"
+#include "guest/interpreter/memory.h"
+#include "guest/interpreter/asks.h"
+#include "guest/interpreter/call.h"
+#include "guest/interpreter/checkpoint/checkpoint.h"
+#include "guest/interpreter/reply.h"
+#include "guest/interpreter/serve.h"
 #include "guest/interpreter/stream.h"
 
 /* send_display(data, metadata, display_id, is_result, update) → bool: False in a forked child, which has no
@@ -38,7 +37,7 @@ static PyObject *tell_results(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
-/* set_language(function), see language.h. */
+/* set_language(function), see call.h. */
 static PyObject *set_language(PyObject *module, PyObject *function)
 {
     language_set(function);
@@ -54,10 +53,10 @@ static PyObject *cell_number(PyObject *module, PyObject *unused)
 /* memory() → int: the most that the process may hold, bytes; 0: unlimited. */
 static PyObject *memory(PyObject *module, PyObject *unused)
 {
-    return PyLong_FromUnsignedLongLong(allowance_most());
+    return PyLong_FromUnsignedLongLong(memory_limit_most());
 }
 
-/* rest_by(function), see rest.h. */
+/* rest_by(function), see serve.h. */
 static PyObject *set_rest(PyObject *module, PyObject *function)
 {
     rest_by(function);
@@ -69,6 +68,25 @@ static PyObject *set_rest(PyObject *module, PyObject *function)
 static PyObject *forked(PyObject *module, PyObject *unused)
 {
     return PyLong_FromLong(run.forked ? getpid() : 0);
+}
+
+/* own_attributes(object) → dict: its own, without asking it; empty where it has none. */
+static PyObject *own_attributes(PyObject *module, PyObject *object)
+{
+    /* Types keep theirs in a way of their own. */
+    PyObject *dict = PyType_Check(object) ? NULL : PyObject_GenericGetDict(object, NULL);
+
+    if (dict && PyDict_Check(dict))
+        return dict;
+    Py_XDECREF(dict);
+    PyErr_Clear();
+    return PyDict_New();
+}
+
+/* character_size(text) → int: bytes of each character in memory. */
+static PyObject *character_size(PyObject *module, PyObject *text)
+{
+    return PyLong_FromLong(PyUnicode_Check(text) ? (long)PyUnicode_KIND(text) : 0);
 }
 
 static PyMethodDef methods[] = {
@@ -84,6 +102,8 @@ static PyMethodDef methods[] = {
     {"ask", ask_ask, METH_VARARGS, NULL},
     {"fork", child_fork, METH_O, NULL},
     {"forked", forked, METH_NOARGS, NULL},
+    {"own_attributes", own_attributes, METH_O, NULL},
+    {"character_size", character_size, METH_O, NULL},
     {0},
 };
 

@@ -5,15 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/namespace/changed.h"
-#include "guest/interpreter/namespace/kind.h"
-#include "guest/interpreter/namespace/label.h"
-#include "guest/interpreter/namespace/namespace.h"
-#include "guest/interpreter/pyvalue.h"
 #include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
+#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/namespace_names.h"
+#include "guest/interpreter/values.h"
 #include "guest/interpreter/stream.h"
-#include "guest/interpreter/text.h"
 
 #define NAME_MAX_BYTES 1024u
 
@@ -38,7 +35,7 @@ static bool always(void)
     return true;
 }
 
-static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
+static int send_body(MessageKind kind, uint64_t id, const Schema *schema, const void *body)
 {
     Buf out _cleanup_(buf_deinit) = REPLY_NULL;
     int r = channel_append(&out, kind, id, schema, body);
@@ -46,7 +43,7 @@ static int say_body(MessageKind kind, uint64_t id, const Schema *schema, const v
     return r < 0 ? r : send_when(&out, always);
 }
 /* A message of its own, a `type`. */
-#define say(kind, id, type, from) say_body(kind, id, SCHEMA(type), (const type *){from})
+#define say(kind, id, type, from) send_body(kind, id, SCHEMA(type), (const type *){from})
 
 void outcome_deinit(CellOutcome *outcome)
 {
@@ -55,56 +52,17 @@ void outcome_deinit(CellOutcome *outcome)
     Py_CLEAR(outcome->memory);
 }
 
-static bool is_holder(PyObject *row)
+/* Absent where `list` is none. */
+static Value plain(PyObject *list)
 {
-    return PyTuple_CheckExact(row) && PyTuple_GET_SIZE(row) == 3 &&
-           PyUnicode_CheckExact(PyTuple_GET_ITEM(row, 0)) && PyType_Check(PyTuple_GET_ITEM(row, 1)) &&
-           PyLong_CheckExact(PyTuple_GET_ITEM(row, 2));
-}
-
-static bool are_holders(PyObject *list)
-{
-    if (!list || !PyList_CheckExact(list) || PyList_GET_SIZE(list) > (Py_ssize_t)LIMIT_HOLDERS)
-        return false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        if (!is_holder(PyList_GET_ITEM(list, i)))
-            return false;
-    }
-    return true;
-}
-
-static void write_holders(Writer *w, const void *source)
-{
-    PyObject *list = (PyObject *)source;
-
-    write_array(w, (size_t)PyList_GET_SIZE(list));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        PyObject *row = PyList_GET_ITEM(list, i);
-        Label name, type;
-
-        label_init(&name);
-        label_add_str(&name, PyTuple_GET_ITEM(row, 0));
-        type_name((PyTypeObject *)PyTuple_GET_ITEM(row, 1), &type);
-        body_write(w, MsgHolder,
-                   (&(MsgHolder){
-                       .name = {name.data, name.size},
-                       .type = {type.data, type.size},
-                       .bytes = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, 2)),
-                   }));
-    }
-}
-
-/* Of what is no such list: absent. */
-static Value holders_say(PyObject *list)
-{
-    return are_holders(list) ? (Value){.write = write_holders, .source = list} : (Value){0};
+    return list && PyList_CheckExact(list) ? (Value){.write = write_made, .source = list} : (Value){0};
 }
 
 int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
 {
     const char *version = Py_GetVersion();
     char peer[128];
-    MsgReady said = {.not_restored = notes_say(not_restored), .memory = holders_say(memory)};
+    MsgReady said = {.not_restored = notes_encode(not_restored), .memory = plain(memory)};
 
     snprintf(peer, sizeof(peer), "limpet-interpreter/%s python/%.*s", LIMPET_VERSION,
              (int)strcspn(version, " "), version);
@@ -115,7 +73,7 @@ int reply_ready(uint64_t id, const Notes *not_restored, PyObject *memory)
 /* The texts of a cell's end, and what they point to. */
 typedef struct OutcomeTexts {
     StrText result, name, message, traceback;
-    Changes changes;
+    NameChanges changes;
 } OutcomeTexts;
 
 static void outcome_texts_deinit(OutcomeTexts *texts)
@@ -124,7 +82,7 @@ static void outcome_texts_deinit(OutcomeTexts *texts)
     str_text_deinit(&texts->name);
     str_text_deinit(&texts->message);
     str_text_deinit(&texts->traceback);
-    changes_release(&texts->changes);
+    name_changes_deinit(&texts->changes);
 }
 
 static void take_error(MsgPythonError *ret, OutcomeTexts *texts, PyObject *error)
@@ -155,36 +113,30 @@ int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome)
     said.result = texts.result.text;
     if (outcome->error)
         take_error(&said.error, &texts, outcome->error);
-    said.memory = holders_say(outcome->memory);
-    changes_collect(&texts.changes);
+    said.memory = plain(outcome->memory);
+    names_collect(&texts.changes);
     said.has_changed = texts.changes.count > 0;
-    said.changed = changes_say(&texts.changes);
+    said.changed = name_changes_encode(&texts.changes);
     return channel_say(ret, MSG_EXECUTED, id, MsgCellExecuted, &said);
 }
 
 int reply_namespace(uint64_t id)
 {
-    Listed listed _cleanup_(listed_release);
-    MsgNamespace said;
+    _pyref_ PyObject *listing = runtime_call(runtime.listing, 1, (PyObject *[]){runtime.main_dict});
+    _pyref_ PyObject *none = PyList_New(0);
+    PyObject *names = none;
+    unsigned long long more = 0;
 
-    listed_hold(&listed);
-    said = listed_say(&listed);
-    return say(MSG_NAMESPACE, id, MsgNamespace, &said);
-}
-
-static void write_failed(Writer *w, const void *source)
-{
-    PyObject *failed = (PyObject *)source;
-
-    write_array(w, (size_t)PyList_GET_SIZE(failed));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(failed); i++)
-        write_label_of(w, PyList_GET_ITEM(failed, i));
+    if (!none || (listing && !PyArg_ParseTuple(listing, "OK", &names, &more)))
+        PyErr_Clear();
+    return say(MSG_NAMESPACE, id, MsgNamespace, (&(MsgNamespace){plain(names), more}));
 }
 
 int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
 {
     OutcomeTexts texts _cleanup_(outcome_texts_deinit) = {0};
-    MsgPrepared prepared = {.failed = {.write = write_failed, .source = failed}, .has_error = error};
+    _pyref_ PyObject *notes = runtime_call(runtime.labels, 1, &failed);
+    MsgPrepared prepared = {.failed = plain(notes), .has_error = error};
 
     if (error)
         take_error(&prepared.error, &texts, error);
@@ -193,13 +145,12 @@ int reply_prepared(uint64_t id, PyObject *failed, PyObject *error)
 
 int reply_moved(MessageKind kind, uint64_t id, PyObject *error, PyObject *missing)
 {
-    Label label;
-    MsgSavedCell moved = {.missing = {.write = write_failed, .source = missing}};
+    StrText reason _cleanup_(str_text_deinit);
+    _pyref_ PyObject *notes = runtime_call(runtime.labels, 1, &missing);
+    MsgSavedCell moved = {.missing = plain(notes)};
 
-    label_init(&label);
-    if (error)
-        label_add_str(&label, error);
-    moved.error = label_text(&label);
+    str_text(&reason, error, LIMIT_NOTE, CUT_END);
+    moved.error = reason.text;
     return say(kind, id, MsgSavedCell, &moved);
 }
 
@@ -304,7 +255,7 @@ static int build_note(Buf *out, const Display *display)
                           (Value){.write = write_no_metadata});
 }
 
-/* Of a display that belongs to no cell. */
+/* Prints the text of a display that belongs to no cell. */
 static int print_text(const Display *display)
 {
     PyObject *text = PyDict_GetItemString(display->data, "text/plain"); /* borrowed */

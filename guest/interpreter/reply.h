@@ -1,4 +1,4 @@
-/* What the interpreter says on the channel. Messages of several threads do not mix; a forked child says
+/* Messages of the interpreter on the channel. Messages of several threads do not mix; a forked child says
  * nothing. Called with the GIL, which is released while writing. */
 #pragma once
 
@@ -8,7 +8,7 @@
 typedef struct CellOutcome {
     PyObject *result;     /* str, or NULL: the cell has no value */
     PyObject *error;      /* tuple (name, message, traceback) of str, or NULL */
-    PyObject *memory;     /* list of tuples (name, type, bytes) of what holds most of it, or NULL */
+    PyObject *memory;     /* list as memory.py makes it of what holds most of it, or NULL */
     bool lacked_memory;   /* it ended with a MemoryError */
     double cpu;           /* seconds, of the interpreter and the children it waited for */
     uint64_t peak_memory; /* bytes, of the interpreter since it began */
@@ -19,7 +19,7 @@ void outcome_deinit(CellOutcome *outcome);
 /* Room for one message. */
 #define REPLY_NULL ((Buf){.limit = LIMIT_GUEST_FRAME})
 
-/* What is said of the end of a cell: put into `ret`, which is empty before, and sent later. */
+/* Encodes the end of a cell into `ret`, which is empty before, to be sent later. */
 int reply_executed(Buf *ret, uint64_t id, const CellOutcome *outcome);
 int reply_send(Buf *reply);
 
@@ -38,7 +38,7 @@ typedef struct Question {
     const Buf *payload; /* a value in msgpack, or nothing */
 } Question;
 
-/* One question of the running cell. -1 with an exception. */
+/* Asks a question of the running cell. -1 with an exception. */
 int reply_ask(const Question *question);
 
 typedef struct Display {
@@ -47,7 +47,7 @@ typedef struct Display {
     bool is_result, update;
 } Display;
 
-/* One display of the running cell; between two cells its text is printed. A value that is not plain data
+/* Sends a display of the running cell; between two cells its text is printed. A value that is not plain data
  * becomes a note that says so, as does a display that is over the limit of a call by itself. -1 with an
  * exception. */
 int reply_display(const Display *display);

@@ -18,6 +18,10 @@ static const struct {
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
     {"limpet_runtime.errors", "keep", &runtime.keep_error},
     {"limpet_runtime.memory", "holders", &runtime.holders},
+    {"limpet_runtime.namespace", "describe", &runtime.describe},
+    {"limpet_runtime.namespace", "fingerprints", &runtime.fingerprints},
+    {"limpet_runtime.namespace", "listing", &runtime.listing},
+    {"limpet_runtime.namespace", "labels", &runtime.labels},
     {"limpet_runtime.display", "display_result", &runtime.display_result},
     {"limpet_runtime.figures", "show", &runtime.show_figures},
     {"limpet_runtime.script", "end", &runtime.end_script},
@@ -46,4 +50,20 @@ int runtime_init(void)
     if (!runtime.context || PyContext_Enter(runtime.context) < 0)
         return -1;
     return runtime.main_dict && runtime.last_resort ? 0 : -1;
+}
+
+PyObject *runtime_call(PyObject *function, size_t count, PyObject *const *arguments)
+{
+    PyThreadState *state = PyThreadState_Get();
+    PyObject *result = NULL;
+
+    PyThreadState_EnterTracing(state);
+    for (int attempt = 0; !result && attempt < 4; attempt++) {
+        PyErr_Clear();
+        result = PyErr_CheckSignals() < 0 ? NULL : PyObject_Vectorcall(function, arguments, count, NULL);
+    }
+    PyThreadState_LeaveTracing(state);
+    if (!result)
+        PyErr_Clear();
+    return result;
 }

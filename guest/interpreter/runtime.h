@@ -21,6 +21,10 @@ typedef struct RuntimeObjects {
     PyObject *describe_error;
     PyObject *keep_error;
     PyObject *holders;
+    PyObject *describe;
+    PyObject *fingerprints;
+    PyObject *listing;
+    PyObject *labels;
     PyObject *display_result;
     PyObject *show_figures;
     PyObject *end_script;
@@ -32,3 +36,7 @@ extern RuntimeObjects runtime;
 
 /* Once, when Python runs and sys.path is set. -1 with an exception. */
 int runtime_init(void);
+
+/* Calls a function that needs nothing that cells can change, unseen by functions that trace or profile the
+ * thread. Tries again where a handler of a signal raised. Leaves no exception set. */
+PyObject *runtime_call(PyObject *function, size_t count, PyObject *const *arguments);

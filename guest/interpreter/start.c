@@ -6,15 +6,139 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "guest/interpreter/arena.h"
-#include "guest/interpreter/frozen/frozen.h"
-#include "guest/interpreter/guard.h"
-#include "guest/interpreter/module.h"
-#include "guest/interpreter/namespace/bindings.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
-#include "guest/interpreter/starters.h"
+#include "guest/interpreter/memory.h"
+#include "guest/interpreter/guard.h"
+#include "guest/interpreter/module.h"
+#include "guest/interpreter/namespace_names.h"
+#include "guest/interpreter/pyref.h"
+#include "guest/interpreter/stream.h"
 #include "proto/limits.h"
+
+#ifdef LIMPET_FROZEN
+
+static const struct _frozen modules[] = {
+#include LIMPET_FROZEN
+    {0},
+};
+
+/* Makes limpet_runtime part of the program: Python finds it there before it looks anywhere else.
+ * Before Python begins. Does nothing in a build that has no Python to compile it. */
+static void frozen_register(void)
+{
+    PyImport_FrozenModules = modules;
+}
+
+#else
+
+static void frozen_register(void)
+{
+}
+
+#endif
+
+/* An audit hook would be told as well, but also of each id() and sys._getframe(), which it makes two and four
+ * times as slow. */
+/* The ways in which Python calls a function in C. */
+typedef PyObject *(*Plain)(PyObject *module, PyObject *args);
+typedef PyObject *(*Fast)(PyObject *module, PyObject *const *args, Py_ssize_t n);
+typedef PyObject *(*Named)(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names);
+
+#define HOOKED(X)                                                                                            \
+    X(posix, fork)                                                                                           \
+    X(posix, forkpty)                                                                                        \
+    X(posix, system)                                                                                         \
+    X(posix, posix_spawn)                                                                                    \
+    X(posix, posix_spawnp)                                                                                   \
+    X(posix, execv)                                                                                          \
+    X(posix, execve)                                                                                         \
+    X(_posixsubprocess, fork_exec)
+
+#define INDEX(module, name) HOOK_##name,
+enum { HOOKED(INDEX) HOOKS_COUNT };
+
+typedef void (*Function)(void);
+
+static Function originals[HOOKS_COUNT];
+
+/* False with an exception. */
+static bool is_noted(void)
+{
+    if (!stream_object(1))
+        return true;
+    run_note_child();
+    return stream_flush_all() == 0;
+}
+
+#define REPLACEMENTS(unused, name)                                                                           \
+    static PyObject *name##_plain(PyObject *module, PyObject *args)                                          \
+    {                                                                                                        \
+        return is_noted() ? ((Plain)originals[HOOK_##name])(module, args) : NULL;                            \
+    }                                                                                                        \
+    static PyObject *name##_fast(PyObject *module, PyObject *const *args, Py_ssize_t n)                      \
+    {                                                                                                        \
+        return is_noted() ? ((Fast)originals[HOOK_##name])(module, args, n) : NULL;                          \
+    }                                                                                                        \
+    static PyObject *name##_named(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)    \
+    {                                                                                                        \
+        return is_noted() ? ((Named)originals[HOOK_##name])(module, args, n, names) : NULL;                  \
+    }
+HOOKED(REPLACEMENTS)
+
+#define ENTRY(module, name) {#module, #name, name##_plain, (Function)name##_fast, (Function)name##_named},
+static const struct SpawnHook {
+    const char *module, *name;
+    PyCFunction plain;
+    Function fast, named;
+} hooks[] = {HOOKED(ENTRY)};
+
+static Function replacement(const struct SpawnHook *hook, int flags)
+{
+    switch (flags & (METH_VARARGS | METH_KEYWORDS | METH_NOARGS | METH_O | METH_FASTCALL | METH_METHOD)) {
+    case METH_VARARGS:
+    case METH_NOARGS:
+    case METH_O:
+        return (Function)hook->plain;
+    case METH_FASTCALL:
+        return hook->fast;
+    case METH_FASTCALL | METH_KEYWORDS:
+        return hook->named;
+    default:
+        return NULL;
+    }
+}
+
+/* In the description that all objects of the function share: that of a module imported anew too. */
+static int watch(size_t i)
+{
+    const struct SpawnHook *hook = &hooks[i];
+    _pyref_ PyObject *module = PyImport_ImportModule(hook->module);
+    _pyref_ PyObject *function = module ? PyObject_GetAttrString(module, hook->name) : NULL;
+
+    if (!function)
+        return -1;
+    PyMethodDef *method = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml : NULL;
+    Function ours = method ? replacement(hook, method->ml_flags) : NULL;
+    if (!ours) {
+        PyErr_Format(PyExc_SystemError, "%s.%s is no function of a known kind", hook->module, hook->name);
+        return -1;
+    }
+    originals[i] = (Function)method->ml_meth;
+    method->ml_meth = (PyCFunction)ours;
+    return 0;
+}
+
+/* Once, when Python is initialised: before a process is started by any of them, that is noted and what was
+ * printed comes out. What code sees of them stays as it is. -1 with an exception. */
+static int spawn_hooks_install(void)
+{
+    for (size_t i = 0; i < HOOKS_COUNT; i++) {
+        if (watch(i) < 0)
+            return -1;
+    }
+    return 0;
+}
 
 static int fail_status(PyStatus status, Problem *problem)
 {
@@ -170,8 +294,9 @@ static int set_path(Problem *problem)
 
 static int load_runtime(Problem *problem)
 {
-    if (starters_watch() < 0 || runtime_init() < 0 || guard_init() < 0 || bindings_init() < 0)
+    if (spawn_hooks_install() < 0 || runtime_init() < 0 || guard_init() < 0)
         return fail_exception("limpet_runtime", problem);
+    names_forget();
     return run_init() < 0 ? problem_set(problem, ERR_INTERNAL, "out of memory") : 0;
 }
 

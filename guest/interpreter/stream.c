@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "guest/interpreter/run.h"
-#include "guest/interpreter/sink.h"
-#include "guest/interpreter/text.h"
+#include "guest/interpreter/output.h"
+#include "guest/interpreter/values.h"
 
 /* State of a stream beyond the part of its base, whose size only the running Python knows. */
 typedef struct StreamState {

@@ -3,7 +3,211 @@
 #include <errno.h>
 #include <string.h>
 
+#include "host/link/envelope.h"
 #include "proto/base/clock.h"
+
+/* ---- its questions ---- */
+
+typedef struct OpenQuestion {
+    List link;
+    uint64_t number;
+    Buf body; /* as its client gets it */
+} OpenQuestion;
+
+static void asks_begin(Asks *asks)
+{
+    list_init(&asks->waiting);
+    list_init(&asks->in_asking);
+}
+
+/* Watches the supervisor of a call. While the call waits in a mode where that is free, the supervisor has no
+ * deadline, and so no watchdog; an adopted call may be of that kind. */
+static void watch_questions(const Call *call)
+{
+    if (call->asks.mode == ASK_COUNT)
+        return;
+    if (call->asks.waiting_count > 0)
+        sandbox_unwatch(call->to_guest.sandbox);
+    else
+        call_watch(call);
+}
+
+static void question_free(Asks *asks, OpenQuestion *question)
+{
+    list_remove(&question->link);
+    asks->waiting_count--;
+    buf_deinit(&question->body);
+    free(question);
+}
+
+static OpenQuestion *find_question(const Asks *asks, uint64_t number)
+{
+    OpenQuestion *question;
+
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
+        if (question->number == number)
+            return question;
+    return NULL;
+}
+
+/* Whoever cannot be reached is asked no more; the question waits for the next one. */
+static void pass_on(Asks *asks, const OpenQuestion *question)
+{
+    if (asks->request && request_event(asks->request, MSG_ASK, encoded_text(&question->body)) < 0)
+        asks->request = NULL;
+}
+
+/* From now on this request of Call.joined is asked, and first what waits. */
+static void asks_join(Call *call, Request *request, AskMode mode)
+{
+    Asks *asks = &call->asks;
+    OpenQuestion *question;
+
+    if (mode == ASK_NOBODY)
+        return;
+    if (call->to_guest.state < REQUEST_SENT)
+        asks->mode = mode;
+    asks->request = request;
+    if (list_empty(&asks->in_asking))
+        list_append(&call->all->asking, &asks->in_asking);
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
+        pass_on(asks, question);
+}
+
+/* ---- answers ---- */
+
+static int decode_answer(MsgAnswer *ret, const msgpack_object_map *body, Problem *problem)
+{
+    int r = body_decode(ret, MsgAnswer, body, problem);
+
+    if (r == 0 && !ret->payload.data == !ret->has_error)
+        return problem_set(problem, ERR_BAD_REQUEST, "an answer has either `payload` or `error`");
+    return r;
+}
+
+/* Sends an answer. The supervisor asks again after a reconnection for one that did not arrive. */
+static void send_answer(const Call *call, const MsgAnswer *answer)
+{
+    guest_send(call->to_guest.sandbox->guest, MSG_ANSWER, call->to_guest.number, MsgAnswer, answer);
+}
+
+static void refuse_question(const Call *call, uint64_t number, const char *text)
+{
+    const MsgAnswer answer = {
+        .ask = number, .has_error = true, .error = {text_of("RuntimeError"), text_of(text)}};
+
+    send_answer(call, &answer);
+}
+
+static Call *find_asking(Calls *all, Peer peer, uint64_t id)
+{
+    Call *call;
+
+    list_foreach (call, &all->asking, Call, asks.in_asking)
+        if (call->asks.request && call->asks.request->id == id && call->asks.request->peer == peer)
+            return call;
+    return NULL;
+}
+
+/* The number of a question that an answer which is otherwise of no use is to. */
+static uint64_t number_of(const msgpack_object_map *body)
+{
+    const msgpack_object *number = map_find(body, "ask");
+
+    return number && number->type == MSGPACK_OBJECT_POSITIVE_INTEGER ? number->via.u64 : 0;
+}
+
+/* A cell is not left waiting by an answer that is malformed. */
+void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *body)
+{
+    Call *call = find_asking(all, peer, id);
+    OpenQuestion *question = call ? find_question(&call->asks, number_of(body)) : NULL;
+    Problem problem = PROBLEM_NULL;
+    MsgAnswer answer;
+
+    if (!question)
+        return;
+    if (decode_answer(&answer, body, &problem) < 0)
+        refuse_question(call, question->number, problem.text);
+    else
+        send_answer(call, &answer);
+    question_free(&call->asks, question);
+    watch_questions(call);
+}
+
+/* ---- questions ---- */
+
+static OpenQuestion *question_new(Asks *asks, const MsgAsk *ask)
+{
+    OpenQuestion *question = calloc(1, sizeof(*question));
+
+    if (!question)
+        return NULL;
+    if (body_encode(&question->body, MsgAsk, ask) < 0) {
+        free(question);
+        return NULL;
+    }
+    question->number = ask->ask;
+    list_append(&asks->waiting, &question->link);
+    asks->waiting_count++;
+    return question;
+}
+
+static int decode_question(MsgAsk *ret, const msgpack_object_map *body, Problem *problem)
+{
+    int r = body_decode(ret, MsgAsk, body, problem);
+
+    if (r == 0 && !ret->name.data)
+        return problem_set(problem, ERR_BAD_REQUEST, "`name` is missing");
+    if (r == 0 && (ret->name.size > LIMIT_ASK || ret->payload.size > LIMIT_ASK))
+        return problem_set(problem, ERR_TOO_LARGE, "a question exceeds its limit of %u bytes", LIMIT_ASK);
+    return r;
+}
+
+/* Takes a question. A known one has been asked again after a reconnection. */
+int asks_question(Call *call, const msgpack_object_map *body, Problem *problem)
+{
+    Asks *asks = &call->asks;
+    OpenQuestion *question;
+    MsgAsk ask;
+    int r = decode_question(&ask, body, problem);
+
+    if (r < 0 || find_question(asks, ask.ask))
+        return r;
+    if (asks->mode == ASK_NOBODY && !call->adopted) {
+        refuse_question(call, ask.ask, "the client of this call answers no questions");
+        return 0;
+    }
+    if (asks->waiting_count == LIMIT_ASKS || ++asks->asked > LIMIT_ASKED)
+        return problem_set(problem, ERR_TOO_LARGE, "too many open questions of one call");
+    question = question_new(asks, &ask);
+    if (!question) {
+        refuse_question(call, ask.ask, "the controller is out of memory");
+        return 0;
+    }
+    watch_questions(call);
+    pass_on(asks, question);
+    return 0;
+}
+
+void asks_interrupt(Call *call)
+{
+    if (call->asks.waiting_count > 0)
+        call_watch(call);
+}
+
+/* The call has ended, and its questions with it. */
+static void asks_end(Asks *asks)
+{
+    OpenQuestion *question;
+
+    list_foreach (question, &asks->waiting, OpenQuestion, link)
+        question_free(asks, question);
+    list_remove(&asks->in_asking);
+    asks->request = NULL;
+}
+
+/* ---- its life ---- */
 
 /* All stored records together. */
 #define STORED_BYTES_MAX (256u << 20)
@@ -19,14 +223,16 @@ static uint64_t hash_code(Text code)
     return hash;
 }
 
-static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *session, const char *run_id)
+static Call *call_alloc(Calls *all, const GuestRequestOps *kind, uid_t user, Session *session,
+                        const char *run_id)
 {
     Call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
     call->all = all;
-    turn_init(&call->turn, kind, session ? session->sandbox : NULL, session);
+    guest_request_init(&call->to_guest, kind, kind == &call_turn_ops ? LANE_EXCLUSIVE : LANE_PROGRAM,
+                       session ? session->sandbox : NULL, session);
     call->user = user;
     memcpy(call->run_id, run_id, sizeof(call->run_id));
     list_init(&call->joined);
@@ -44,7 +250,7 @@ static Call *call_alloc(Calls *all, const TurnOps *kind, uid_t user, Session *se
     return NULL;
 }
 
-Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
+Call *call_new(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id, Text code,
                double timeout)
 {
     char *copy _cleanup_(freep) = malloc(code.size + 1);
@@ -60,7 +266,8 @@ Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *ru
     return call;
 }
 
-Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash)
+Call *call_adopt(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id,
+                 uint64_t code_hash)
 {
     Call *call = call_alloc(all, kind, session->user, session, run_id);
 
@@ -86,9 +293,9 @@ void call_free(Call *call)
     forget_stream(call);
     list_remove(&call->in_waited);
     asks_end(&call->asks);
-    turn_abandon_work(&call->turn);
+    guest_request_detach_step(&call->to_guest);
     loop_timer_cancel(&call->stuck);
-    list_remove(&call->turn.link);
+    list_remove(&call->to_guest.link);
     list_remove(&call->in_session);
     list_remove(&call->by_age);
     buf_deinit(&call->record);
@@ -154,10 +361,10 @@ void call_await_start(Call *call, Request *request)
 /* Notes that nobody uses a session any more through a call in the background, which goes on. */
 static void note_rest(Call *call)
 {
-    if (call->turn.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))
+    if (call->to_guest.ops != &process_turn_ops || call_is_over(call) || !list_empty(&call->asked))
         return;
     list_remove(&call->in_waited);
-    sandbox_beside_over(call->turn.sandbox, call->turn.session);
+    sandbox_program_over(call->to_guest.sandbox, call->to_guest.session);
 }
 
 void call_note_started(Call *call)
@@ -198,8 +405,8 @@ static void trim_stored(Calls *all)
 {
     while (all->bytes > STORED_BYTES_MAX && !list_empty(&all->by_age)) {
         Call *oldest = list_entry(list_first(&all->by_age), Call, by_age);
-        if (oldest->turn.session)
-            oldest->turn.session->stored_count--;
+        if (oldest->to_guest.session)
+            oldest->to_guest.session->stored_count--;
         call_free(oldest);
     }
 }
@@ -213,7 +420,7 @@ static void count(Call *call)
 /* Into the list of its session, from where the oldest go when there are too many. */
 static void store(Call *call)
 {
-    Session *session = call->turn.session;
+    Session *session = call->to_guest.session;
 
     list_append(&session->stored, &call->in_session);
     count(call);
@@ -228,13 +435,13 @@ void call_end(Call *call, Buf *record)
 {
     Request *request;
 
-    call->turn.state = TURN_OVER;
+    call->to_guest.state = REQUEST_OVER;
     call->record = *record;
     *record = BUF_NULL;
     forget_stream(call);
     list_remove(&call->in_waited);
     asks_end(&call->asks);
-    turn_abandon_work(&call->turn);
+    guest_request_detach_step(&call->to_guest);
     loop_timer_cancel(&call->stuck);
     store(call);
     call_note_started(call);
@@ -255,7 +462,7 @@ int call_restore(Calls *all, uid_t user, const char *run_id, uint64_t code_hash,
 
     if (!call)
         return r;
-    call->turn.state = TURN_OVER;
+    call->to_guest.state = REQUEST_OVER;
     call->code_hash = code_hash;
     if (r < 0) {
         call_free(call);
@@ -361,8 +568,8 @@ void calls_orphan(Calls *all, List *stored)
     Call *call;
 
     list_foreach (call, stored, Call, in_session) {
-        call->turn.session = NULL;
-        call->turn.sandbox = NULL;
+        call->to_guest.session = NULL;
+        call->to_guest.sandbox = NULL;
         list_remove(&call->in_session);
         call->expires = clock_now() + STORED_RUN_SECONDS * NSEC_PER_SEC;
         list_append(&all->orphans, &call->in_session);

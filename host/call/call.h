@@ -45,7 +45,7 @@ typedef struct CallKey {
 } CallKey;
 
 struct Call {
-    Turn turn; /* TURN_OVER: it is stored */
+    GuestRequest to_guest; /* TURN_OVER: it is stored */
     Calls *all;
     union {
         CallKey key;
@@ -86,10 +86,11 @@ void calls_deinit(Calls *all);
 /* ---- its life ---- */
 
 /* Makes a call of a session that does not close. NULL when out of memory. `code` is copied. */
-Call *call_new(Calls *all, const TurnOps *kind, Session *session, const char *run_id, Text code,
+Call *call_new(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id, Text code,
                double timeout);
 /* Makes a call that an earlier controller sent: its code is not known, only the hash of it. */
-Call *call_adopt(Calls *all, const TurnOps *kind, Session *session, const char *run_id, uint64_t code_hash);
+Call *call_adopt(Calls *all, const GuestRequestOps *kind, Session *session, const char *run_id,
+                 uint64_t code_hash);
 
 /* Stores what an earlier controller's session answered that has ended, until `expires`, which is not before
  * that of those restored already. 0 or -ENOMEM. */
@@ -100,7 +101,7 @@ Call *call_find(const Calls *all, uid_t user, const char *run_id);
 bool call_is_same(const Call *call, Text code);
 static inline bool call_is_over(const Call *call)
 {
-    return call->turn.state == TURN_OVER;
+    return call->to_guest.state == REQUEST_OVER;
 }
 
 /* The request is answered when the call ends, at once if it has. With `stream` it gets events until then, and
@@ -138,11 +139,11 @@ void calls_expire(Calls *all);
 
 void call_free(Call *call);
 
-/* ---- its turn ---- */
+/* ---- its execution ---- */
 
-extern const TurnOps call_turn_ops;    /* of code: one after the other */
-extern const TurnOps command_turn_ops; /* of commands, which run beside these and each other */
-extern const TurnOps process_turn_ops; /* the same, in the background: until they end by themselves */
+extern const GuestRequestOps call_turn_ops;    /* of code: one after the other */
+extern const GuestRequestOps command_turn_ops; /* of commands, which run beside these and each other */
+extern const GuestRequestOps process_turn_ops; /* the same, in the background: until they end by themselves */
 
 /* Queues it; ERR_BUSY when too many wait. */
 int call_queue(Call *call, Problem *problem);
@@ -165,21 +166,7 @@ void call_watch(const Call *call);
  * run. Whether it has begun. */
 bool call_last(Calls *all, Session *session);
 
-/* ---- its end ---- */
-
-/* Publishes the artifacts of a call that has ended, as its supervisor tells; then its record is made. */
-void call_publish(Call *call, const Message *message, const MsgExecuted *executed);
-/* Its record can be made; `artifacts` may be NULL. What waits is next. */
-void call_finish(Call *call, const MsgExecuted *executed, const ArtifactList *artifacts);
-/* Ends a call that ran and has no record. */
-void call_finish_failed(Call *call, const Problem *problem);
-
 /* ---- its questions ---- */
-
-void asks_begin(Asks *asks);
-
-/* From now on this request of Call.joined is asked, and first what waits. */
-void asks_join(Call *call, Request *request, AskMode mode);
 
 /* The supervisor of the running call passes a question on. -EPROTO with the problem set when no honest one
  * does. */
@@ -190,6 +177,3 @@ void asks_answer(Calls *all, Peer peer, uint64_t id, const msgpack_object_map *b
 
 /* The call is being interrupted: its supervisor's time counts although questions wait. */
 void asks_interrupt(Call *call);
-
-/* The call has ended, and its questions with it. */
-void asks_end(Asks *asks);

@@ -213,7 +213,7 @@ void paths_deinit(Paths *paths)
 
 int paths_lock(Paths *paths, Problem *problem)
 {
-    char path[PATH_MAX], holder[PATH_MAX] = "";
+    char path[PATH_MAX], assignment[PATH_MAX] = "";
     int fd _cleanup_(closep) = -1, r;
 
     snprintf(path, sizeof(path), "%s/lock", paths->state_dir);
@@ -221,10 +221,10 @@ int paths_lock(Paths *paths, Problem *problem)
     if (fd < 0)
         return problem_set(problem, ERR_INTERNAL, "%s: %s", path, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        ssize_t n = pread(fd, holder, sizeof(holder) - 1, 0);
-        holder[n > 0 ? strcspn(holder, "\n") : 0] = '\0';
+        ssize_t n = pread(fd, assignment, sizeof(assignment) - 1, 0);
+        assignment[n > 0 ? strcspn(assignment, "\n") : 0] = '\0';
         problem_set(problem, ERR_UNAVAILABLE, "another controller already uses %s: %s", paths->state_dir,
-                    *holder ? holder : "it is starting");
+                    *assignment ? assignment : "it is starting");
         return -EWOULDBLOCK;
     }
     if (ftruncate(fd, 0) < 0 || dprintf(fd, "process %d, socket %s\n", getpid(), paths->socket) < 0)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "host/network/network.h"
-#include "host/network/say.h"
 #include "proto/option.h"
 
 typedef enum OptionPart { PART_CONTAINER, PART_SESSION, PART_CALL } OptionPart;
@@ -298,7 +297,7 @@ void session_options_deinit(SessionOptions *options)
 #define SAY_LIST(value)      value_encoded(&(value))
 #define SAY_BINDINGS(value)  value_encoded(&(value))
 
-MsgOptions session_options_say(const SessionOptions *options)
+MsgOptions session_options_to_wire(const SessionOptions *options)
 {
     return (MsgOptions){
 #define SESSION_OPTION(name, kind, ...) .name = SAY_##kind(options->name),
@@ -324,9 +323,9 @@ static void write_public(Writer *w, const void *source)
     msgpack_unpacked_destroy(&bindings);
 }
 
-MsgOptions session_options_tell(const SessionOptions *options)
+MsgOptions session_options_to_wire_public(const SessionOptions *options)
 {
-    MsgOptions told = session_options_say(options);
+    MsgOptions told = session_options_to_wire(options);
 
     told.bindings = (Value){.write = write_public, .source = &options->bindings};
     return told;
@@ -468,7 +467,7 @@ size_t session_options_differ(const SessionOptions *options, const MsgOptions *g
 
 int session_options_copy_container(SessionOptions *ret, const SessionOptions *from)
 {
-    const MsgOptions said = session_options_say(from);
+    const MsgOptions said = session_options_to_wire(from);
     MsgOptions least;
     Problem problem = PROBLEM_NULL;
 
@@ -487,7 +486,7 @@ int session_options_copy_container(SessionOptions *ret, const SessionOptions *fr
 
 bool session_options_same_container(const SessionOptions *a, const SessionOptions *b)
 {
-    const MsgOptions said = session_options_say(b);
+    const MsgOptions said = session_options_to_wire(b);
 
     for (const OptionEntry *e = entries; e < ENTRIES_END; e++) {
         if (e->part == PART_CONTAINER && differs(a, e, &said))

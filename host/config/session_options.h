@@ -31,8 +31,8 @@ enum {
  * its canonical path here and below. */
 int session_options_settle(SessionOptions *ret, const MsgOptions *given, const Options *defaults,
                            Problem *problem);
-/* From what session_options_say() said, whatever the controller's options are by now. An earlier version may
- * have said less: a number that is missing is then its option's `most`. */
+/* From what session_options_to_wire() returned, whatever the controller's options are by now. An earlier
+ * version may have said less: a number that is missing is then its option's `most`. */
 int session_options_read(SessionOptions *ret, const msgpack_object_map *map, Problem *problem);
 void session_options_deinit(SessionOptions *options);
 
@@ -45,10 +45,10 @@ size_t session_options_differ(const SessionOptions *options, const MsgOptions *g
 int session_options_copy_container(SessionOptions *ret, const SessionOptions *from);
 bool session_options_same_container(const SessionOptions *a, const SessionOptions *b);
 
-/* As the journal is told; points into `options`. */
-MsgOptions session_options_say(const SessionOptions *options);
-/* As clients are told, without what is secret; likewise. */
-MsgOptions session_options_tell(const SessionOptions *options);
+/* For the journal; points into `options`. */
+MsgOptions session_options_to_wire(const SessionOptions *options);
+/* For clients, without what is secret; likewise. */
+MsgOptions session_options_to_wire_public(const SessionOptions *options);
 
 /* Returns whether `allow` or `bindings` let the session reach anything. */
 bool session_options_reach(const SessionOptions *options);

@@ -4,11 +4,11 @@
 #include <stdio.h>
 
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
+#include "host/files/disk.h"
 #include "host/net/authorized.h"
 #include "host/net/start.h"
-#include "host/pool/memory.h"
-#include "host/privilege/drop.h"
+#include "host/pool/pool.h"
+#include "host/privilege/confine.h"
 
 EngineConfig engine_config(const Paths *paths, const Options *options)
 {

@@ -6,14 +6,193 @@
 #include <string.h>
 
 #include "host/daemon/check.h"
-#include "host/daemon/internal.h"
+#include "host/egress/process.h"
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
-#include "host/front/defer.h"
-#include "host/journal/diary.h"
-#include "host/sandbox/sweep.h"
+#include "host/files/disk.h"
+#include "host/front/front.h"
+#include "host/front/ops.h"
+#include "host/journal/session_journal.h"
+#include "host/sandbox/leftovers.h"
+#include "host/daemon/net.h"
+#include "host/journal/adoption.h"
+#include "host/journal/ended.h"
+#include "host/privilege/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+typedef struct EgressChild {
+    const Options *options;
+    Loop *loop;
+    LoopChild child;
+} EgressChild;
+
+typedef struct Controller {
+    const Options *options;
+    Paths *paths;
+    ControllerPeers peers; /* until they are talked to */
+    Remote *remote;
+    EgressChild egress; /* where there is no launcher to start it */
+    Net net;            /* clients on other machines */
+    Loop *loop;
+    LoopSignals signals;
+    Sandboxes sandboxes;
+    Pool *pool;
+    Sessions sessions;
+    Calls calls;
+    Installs installs;
+    Ended ended;          /* sessions, of which records are stored */
+    Adopting adopting;    /* sessions of an earlier controller */
+    RetentionTimer *kept; /* leftovers of ended sessions */
+    Templates templates;
+    Front front;
+    LoopTimer shutdown_timer;
+    LoopTimer sweep_timer;
+} Controller;
+
+static void stop_if_empty(Controller *controller);
+
+/* ---- the egress process, where there is no launcher ---- */
+
+/* Root with an engine that needs none has no launcher either. */
+/* An EgressStarter whose userdata is an EgressChild. */
+static int egress_child_start(void *userdata, int *ret_socket)
+{
+    EgressChild *egress = userdata;
+    const Options *options = egress->options;
+    Problem problem = PROBLEM_NULL;
+    bool root = geteuid() == 0;
+    Account account;
+
+    if (root && account_find(options->egress_user, &account, &problem) < 0)
+        return -ENOENT;
+    return egress_start(egress->loop, &egress->child, root ? &account : NULL, options->log_level, ret_socket);
+}
+
+/* ---- events of sandboxes and sessions ---- */
+
+static void on_sandbox_gone(void *userdata)
+{
+    Controller *controller = userdata;
+
+    retention_timer_wake(controller->kept);
+    stop_if_empty(controller);
+}
+
+/* Leaves a parked sandbox, which is on disk, to the next controller. */
+static void on_sandbox_parked(Sandbox *sandbox)
+{
+    const Controller *controller = sandbox->all->userdata;
+
+    if (controller->front.closing)
+        sandbox_leave(sandbox);
+    else
+        retention_timer_wake(controller->kept);
+}
+
+static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
+{
+    Controller *controller = sandbox->all->userdata;
+
+    pip_asked(&controller->front, sandbox, id, packages);
+}
+
+static bool make_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_evict(controller->pool);
+}
+
+static bool has_room(void *userdata)
+{
+    const Controller *controller = userdata;
+
+    return pool_is_empty(controller->pool);
+}
+
+static const SandboxesEvents sandboxes_events = {
+    .begins = session_journal_begin,
+    .assigned = session_journal_claimed,
+    .changed = session_journal_rewrite,
+    .closing = session_journal_closing,
+    .parking = session_journal_saved,
+    .parked = on_sandbox_parked,
+    .over = session_journal_end,
+    .asked = on_sandbox_asked,
+    .gone = on_sandbox_gone,
+    .make_room = make_room,
+    .has_room = has_room,
+};
+
+static void on_session_ready(Session *root)
+{
+    session_journal_ready(root->sandbox);
+}
+
+static void on_session_branched(Session *branch)
+{
+    session_journal_branch(branch);
+}
+
+/* Keeps what ended with the session. Nothing has ended of one that is left to the next controller. */
+static void on_session_gone(Session *session)
+{
+    Controller *controller = session->all->userdata;
+
+    if (session->sandbox->state != SANDBOX_LEFT)
+        ended_keep(&controller->ended, session);
+    if (session->branch != 0)
+        session_journal_branch_closed(session);
+    calls_orphan(&controller->calls, &session->stored);
+}
+
+static void on_session_prepare(Session *root)
+{
+    Controller *controller = root->all->userdata;
+
+    prepare_session(&controller->front, root);
+}
+
+static bool on_session_closes(Session *root)
+{
+    Controller *controller = root->all->userdata;
+
+    return call_last(&controller->calls, root);
+}
+
+static bool on_bounds(void *userdata, uid_t user, UserBounds *ret)
+{
+    const Controller *controller = userdata;
+
+    return net_bounds(&controller->net, user, ret);
+}
+
+static void on_session_woken(Session *root, const Problem *failure)
+{
+    Controller *controller = root->all->userdata;
+
+    front_resume_all(&controller->front, &root->asleep, failure);
+}
+
+static void on_name_settled(void *userdata, List *waiting)
+{
+    Controller *controller = userdata;
+
+    front_resume_all(&controller->front, waiting, NULL);
+}
+
+static const SessionsEvents sessions_events = {
+    .bounds = on_bounds,
+    .closes = on_session_closes,
+    .ready = on_session_ready,
+    .prepare = on_session_prepare,
+    .branched = on_session_branched,
+    .back = session_journal_back,
+    .woken = on_session_woken,
+    .committed = session_journal_committed,
+    .settled = on_name_settled,
+    .gone = on_session_gone,
+};
 
 /* Containers that are not gone by then are left to the next start. */
 #define SHUTDOWN_SECONDS 20
@@ -32,7 +211,7 @@ static void stop(Controller *controller)
     loop_stop(controller->loop, 0);
 }
 
-void controller_stop_if_empty(Controller *controller)
+static void stop_if_empty(Controller *controller)
 {
     if (controller->front.closing && list_empty(&controller->sandboxes.list))
         stop(controller);
@@ -73,9 +252,9 @@ static void shut_down(void *userdata, bool keep)
     loop_timer_set(controller->loop, &controller->shutdown_timer,
                    clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        if (!sandbox->trunk || !session_close_gently(sandbox->trunk, "the controller is shutting down"))
+        if (!sandbox->root || !session_close_gently(sandbox->root, "the controller is shutting down"))
             sandbox_shut_down(sandbox);
-    controller_stop_if_empty(controller);
+    stop_if_empty(controller);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
@@ -198,7 +377,7 @@ static void on_log_moved(void *userdata)
     Controller *controller = userdata;
 
     egress_client_say_log(controller->sandboxes.egress);
-    net_say_log(&controller->net);
+    net_send_log(&controller->net);
 }
 
 /* None runs before a session needs it. */
@@ -252,21 +431,21 @@ static void introduce(Controller *controller)
 
     sandboxes->options = sessions->options = controller->front.options = controller->options;
     sandboxes->paths = controller->ended.paths = controller->front.paths = controller->paths;
-    sandboxes->events = &controller_sandboxes_events;
+    sandboxes->events = &sandboxes_events;
     sandboxes->userdata = controller;
     sessions->sandboxes = sandboxes;
-    sessions->events = &controller_sessions_events;
+    sessions->events = &sessions_events;
     sessions->userdata = controller;
-    calls->ended = diary_call;
+    calls->ended = session_journal_call;
     controller->ended.calls = calls;
-    controller->ended.epitaphs = &sessions->epitaphs;
+    controller->ended.end_records = &sessions->end_records;
     controller->adopting = (Adopting){.sandboxes = sandboxes,
                                       .sessions = sessions,
                                       .calls = calls,
-                                      .events = &defer_events,
+                                      .events = &front_adopting_events,
                                       .userdata = &controller->front};
     controller->front.sandboxes = controller->installs.sandboxes = sandboxes;
-    controller->installs.installed = diary_packages;
+    controller->installs.installed = session_journal_packages;
     controller->installs.promised = promised_packages;
     controller->installs.userdata = &controller->templates;
     controller->front.installs = &controller->installs;
@@ -283,7 +462,7 @@ static int begin_loop(Controller *controller, Problem *problem)
     int r = loop_new(&controller->loop);
 
     controller->sandboxes.loop = controller->sessions.loop = controller->loop;
-    controller->sandboxes.courtesies.loop = controller->loop;
+    controller->sandboxes.cpu_yields.loop = controller->loop;
     controller->calls.loop = controller->ended.loop = controller->loop;
     if (r == 0)
         r = watch_signals(controller);
@@ -322,7 +501,7 @@ static int begin(Controller *controller, Problem *problem)
         return r;
     take_over(controller);
     pool_begin(controller->pool);
-    controller->kept = kept_begin(&controller->sandboxes);
+    controller->kept = retention_timer_begin(&controller->sandboxes);
     return 0;
 }
 
@@ -350,12 +529,12 @@ static void end(Controller *controller)
     /* Work that the threads still do may end in a reply: they go before the sockets. */
     keeper_client_free(sandboxes->keeper);
     installs_deinit(&controller->installs);
-    kept_end(controller->kept);
+    retention_timer_end(controller->kept);
     pool_free(controller->pool);
     templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);
     ended_deinit(&controller->ended);
-    epitaphs_deinit(&controller->sessions.epitaphs);
+    end_records_deinit(&controller->sessions.end_records);
     listener_free(controller->front.clients);
     if (sandboxes->engine)
         sandboxes->engine->ops->close(sandboxes->engine);
@@ -373,7 +552,7 @@ int controller_run(const Options *options, Paths *paths, const ControllerPeers *
     int r;
 
     sandboxes_init(&controller.sandboxes);
-    epitaphs_init(&controller.sessions.epitaphs);
+    end_records_init(&controller.sessions.end_records);
     calls_init(&controller.calls);
     installs_init(&controller.installs);
     ended_init(&controller.ended);

@@ -128,7 +128,7 @@ void net_end(Net *net)
         net_door_close(&net->door);
 }
 
-void net_say_log(Net *net)
+void net_send_log(Net *net)
 {
     if (net->client)
         net_client_say_log(net->client);

@@ -28,4 +28,4 @@ void net_read_keys(Net *net);
 /* Gets the bounds that a user's lines in that file set for his sessions; false: he has no line. */
 bool net_bounds(const Net *net, uid_t user, UserBounds *ret);
 /* Standard error is another file. */
-void net_say_log(Net *net);
+void net_send_log(Net *net);

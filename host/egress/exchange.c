@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/egress/answer.h"
+#include "host/egress/http.h"
 #include "host/egress/internal.h"
 #include "host/http/multi.h"
 

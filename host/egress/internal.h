@@ -1,8 +1,7 @@
 /* Shared by the files of the egress process. */
 #pragma once
 
-#include "host/egress/chunks.h"
-#include "host/egress/head.h"
+#include "host/egress/http.h"
 #include "host/files/worker.h"
 #include "host/network/network.h"
 #include "host/privilege/rpc.h"
@@ -76,11 +75,8 @@ struct Caller {
     Exchange *exchange;
 };
 
-/* served.c */
-int served_new(Egress *egress, uint64_t number, int arrivals, Served **ret);
-Served *served_free(Served *served);
+/* process.c */
 Served *served_find(const Egress *egress, uint64_t number);
-void served_set_network(Served *served, Network *network); /* taken over */
 void served_count(Served *served, size_t bytes);
 bool served_is_exhausted(const Served *served);
 void served_look(Served *served); /* for connections that wait, if there is room */
@@ -95,7 +91,8 @@ void caller_refuse(Caller *caller, unsigned status, const char *format, ...) _pr
 /* Something happened: sends what there is, and waits for what is next. */
 void caller_go_on(Caller *caller);
 void caller_log(const Caller *caller, const char *outcome);
-void caller_next(Caller *caller); /* the answer is complete: another request, or the end */
+void caller_next(Caller *caller);            /* the answer is complete: another request, or the end */
+void tunnel_begin(Caller *caller, int peer); /* takes over the peer */
 /* Receives into the buffer what there is room for. False: nothing more comes, ever. */
 bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count);
 
@@ -108,12 +105,6 @@ int pass(int to, Buf *buf, const void *bytes, size_t size);
 void dial_begin(Caller *caller);
 void dial_free(Dialling *dial);
 bool ip_is_own(const IpAddress *address); /* of this machine */
-
-/* tunnel.c */
-void tunnel_begin(Caller *caller, int peer); /* takes over the peer */
-bool tunnel_take(Caller *caller);            /* takes bytes of the sandbox. False: nothing more comes, ever */
-void tunnel_pump(Caller *caller);
-void tunnel_end(Caller *caller);
 
 /* exchange.c */
 /* Passes the request on to its server, or where a binding leads. Points of `head` are of use until it

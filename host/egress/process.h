@@ -1,7 +1,10 @@
-/* The process that serves. */
+/* The egress process: what sandboxes reach of the network goes through it. It speaks HTTP as a proxy to code
+ * that may be hostile, finds names, checks addresses and connects, with the rights of nobody. The controller
+ * tells it whom it serves. */
 #pragma once
 
 #include "host/privilege/helper.h"
+#include "proto/base/problem.h"
 
 #define EGRESS_PROGRAM "limpet-egress"
 

@@ -1,5 +1,6 @@
 #include "host/engine/attach.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -13,6 +14,8 @@
 #include <sys/syscall.h>
 
 #include "proto/places.h"
+
+/* ---- into a container that runs ---- */
 
 #define DATA "data" /* below the container's root */
 
@@ -222,4 +225,104 @@ int attach_packages(int process, const char *state_dir, const char *name, Proble
         r = mount_from_thread(
             &(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET, .replaces = true});
     return r < 0 ? explain_packages(r, problem) : 0;
+}
+
+/* ---- for programs that take paths alone ---- */
+
+static int path_of(char ret[static PATH_MAX], const char *runtime_dir, const char *name)
+{
+    return snprintf(ret, PATH_MAX, "%s/data/%s", runtime_dir, name) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static int path_that_it_has(char ret[static PATH_MAX], const char *link)
+{
+    ssize_t n = readlink(link, ret, PATH_MAX - 1);
+
+    if (n < 0)
+        return -errno;
+    ret[n] = '\0';
+    return 0;
+}
+
+static int make_target(char ret[static PATH_MAX], const char *runtime_dir, const char *name)
+{
+    int r = path_of(ret, runtime_dir, "");
+
+    if (r == 0 && mkdir(ret, 0700) < 0 && errno != EEXIST)
+        r = -errno;
+    if (r == 0)
+        r = path_of(ret, runtime_dir, name);
+    if (r == 0 && mkdir(ret, 0700) < 0)
+        r = -errno;
+    return r;
+}
+
+/* Private, so that what is unmounted here stays where it was mounted from. */
+int data_mount(char ret[static PATH_MAX], const char *runtime_dir, const char *name, int directory)
+{
+    char link[64];
+    int r;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", directory);
+    if (geteuid() != 0)
+        return path_that_it_has(ret, link);
+    r = make_target(ret, runtime_dir, name);
+    if (r < 0)
+        return r;
+    if (mount(link, ret, NULL, MS_BIND | MS_REC, NULL) == 0 &&
+        mount(NULL, ret, NULL, MS_PRIVATE | MS_REC, NULL) == 0)
+        return 0;
+    r = -errno;
+    data_unmount(runtime_dir, name);
+    return r == -EPERM ? path_that_it_has(ret, link) : r;
+}
+
+int data_refuse(int error, Problem *problem)
+{
+    return problem_set(problem, ERR_ENGINE_ERROR, "cannot mount the data directory: %s", strerror(-error));
+}
+
+/* Nothing is removed but an empty directory, so that what is mounted cannot be meant. */
+void data_unmount(const char *runtime_dir, const char *name)
+{
+    char path[PATH_MAX];
+
+    if (path_of(path, runtime_dir, name) < 0 || access(path, F_OK) < 0)
+        return;
+    umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+    rmdir(path);
+}
+
+void data_unmount_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
+                         void *userdata)
+{
+    char path[PATH_MAX];
+    struct dirent *entry;
+    DIR *directory;
+
+    if (path_of(path, runtime_dir, "") < 0 || !(directory = opendir(path)))
+        return;
+    while ((entry = readdir(directory)))
+        if (entry->d_name[0] != '.' && !in_use(userdata, entry->d_name))
+            data_unmount(runtime_dir, entry->d_name);
+    closedir(directory);
+    rmdir(path);
+}
+
+/* ---- for engines that take no mount flags ---- */
+
+int mounts_restrict(const char *directory)
+{
+    struct mount_attr flags = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    int tree _cleanup_(closep) = open_tree(AT_FDCWD, directory, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &flags, sizeof(flags)) < 0 ||
+        move_mount(tree, "", AT_FDCWD, directory, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
+void mounts_release(const char *directory)
+{
+    umount2(directory, MNT_DETACH | UMOUNT_NOFOLLOW);
 }

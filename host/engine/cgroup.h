@@ -12,12 +12,11 @@ typedef struct Cgroup {
     char *directory; /* NULL: unknown */
     bool unified;    /* version 2 */
 } Cgroup;
-
-/* Finds the group of a process. 0, or a negative errno. */
-int cgroup_init(Cgroup *cgroup, pid_t pid, const char *controller);
 void cgroup_deinit(Cgroup *cgroup);
+
 /* The pure part of cgroup_init: from the texts of /proc/PID/cgroup and /proc/self/mountinfo. */
 int cgroup_find(const char *groups, const char *mountinfo, const char *controller, Cgroup *ret);
+
 /* Returns whether the group's directory has that name. */
 bool cgroup_is_called(const Cgroup *cgroup, const char *name);
 
@@ -26,7 +25,6 @@ bool cgroup_is_called(const Cgroup *cgroup, const char *name);
 typedef struct Cgroups {
     Cgroup memory, cpu, cpuacct;
 } Cgroups;
-#define CGROUPS_NULL ((Cgroups){0})
 void cgroups_init(Cgroups *cgroups, pid_t pid);
 void cgroups_deinit(Cgroups *cgroups);
 ContainerGroups cgroups_named(const Cgroups *cgroups);
@@ -59,3 +57,9 @@ typedef struct CgroupSupport {
     bool idle; /* cgroup_set_idle() */
 } CgroupSupport;
 int cgroup_support(CgroupSupport *ret);
+
+/* Called when a runtime is about to be started, which will move a process into the container's group. The
+ * kernel makes the first such move wait for an RCU grace period, some 10 ms, and spares those that come soon
+ * after it. Some other thread makes a move that changes nothing, so that the grace period passes while the
+ * runtime is still loading. Returns at once; where it cannot be done, nothing is lost. */
+void cgroup_move_expected(void);

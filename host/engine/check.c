@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/engine/capture.h"
+#include "proto/base/program.h"
 
 #define SMALL_FILE 4096u
 

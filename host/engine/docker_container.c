@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/engine/data_mount.h"
-#include "host/engine/mounts.h"
+#include "host/engine/attach.h"
 #include "host/engine/view.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"

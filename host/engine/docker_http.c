@@ -10,6 +10,9 @@
 #define BODY_LIMIT      (4u << 20)
 #define URL_SIZE        1024
 #define CONNECT_SECONDS 5L
+#define PING_SECONDS    3.0
+
+#define API_MOST 51u /* the newest version 1.N that this was written for */
 
 struct DockerHttp {
     Multi multi;
@@ -207,4 +210,19 @@ long docker_http_get(const char *socket, const char *path, double seconds, Buf *
     }
     curl_global_cleanup();
     return r < 0 ? r : status;
+}
+
+int docker_http_negotiate(const char *socket, char version[static 16], unsigned *ret_minor)
+{
+    Buf body = BUF_NULL;
+    long status = docker_http_get(socket, "/_ping", PING_SECONDS, &body, version);
+    unsigned major, minor;
+
+    buf_deinit(&body);
+    if (status != 200)
+        return status < 0 ? (int)status : -EPROTO;
+    if (sscanf(version, "%u.%u", &major, &minor) != 2 || major != 1 || minor < DOCKER_API_LEAST)
+        return -EPROTONOSUPPORT;
+    *ret_minor = MIN(minor, API_MOST);
+    return 0;
 }

@@ -31,3 +31,9 @@ void docker_call_cancel(DockerCall *call);
 /* A GET that blocks. Fills `body`, and `api_version` (16 bytes, may be NULL) from the header of that name.
  * Returns the HTTP status, or a negative errno when there was no whole answer. */
 long docker_http_get(const char *socket, const char *path, double seconds, Buf *body, char *api_version);
+
+/* Settles the version of the API, 1.*ret_minor, with an engine whose newest is `version`. Blocks for a
+ * moment. -EPROTONOSUPPORT when no version is common to both; another negative errno when no Docker Engine
+ * answers. */
+#define DOCKER_API_LEAST 40u
+int docker_http_negotiate(const char *socket, char version[static 16], unsigned *ret_minor);

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "host/engine/docker.h"
-#include "host/engine/spawn.h"
+#include "host/engine/docker_http.h"
+#include "proto/base/program.h"
 
 const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
 
@@ -18,8 +18,10 @@ const EngineOps *engine_find(const char *name)
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem)
 {
     char *runtime _cleanup_(freep) = NULL;
+    char version[16];
+    unsigned minor;
 
-    if (docker_answers(config))
+    if (docker_http_negotiate(config->docker_socket, version, &minor) == 0)
         return &engine_docker;
     if (geteuid() != 0)
         problem_set(problem, ERR_ENGINE_ERROR,

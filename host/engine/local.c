@@ -12,11 +12,10 @@
 
 #include "host/engine/attach.h"
 #include "host/engine/check.h"
-#include "host/engine/procfind.h"
-#include "host/engine/proctree.h"
+#include "host/engine/processes.h"
 #include "host/engine/profile.h"
-#include "host/engine/spawn.h"
 #include "proto/base/clock.h"
+#include "proto/base/program.h"
 
 /* Time for a guest to end its children and itself. */
 #define GRACE_SECONDS 2.0

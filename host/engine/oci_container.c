@@ -1,17 +1,68 @@
 #include "host/engine/oci_container.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "host/engine/bundle.h"
-#include "host/engine/data_mount.h"
+#include "host/engine/attach.h"
+#include "host/engine/processes.h"
 #include "host/engine/view.h"
 #include "proto/base/clock.h"
+#include "proto/base/fdio.h"
 #include "proto/base/log.h"
+#include "proto/base/program.h"
+
+/* ---- its bundle ---- */
+
+static void bundle_remove(const char *bundle)
+{
+    DIR *directory = opendir(bundle);
+    struct dirent *entry;
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)))
+        unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    rmdir(bundle);
+}
+
+int bundle_write(const char *bundle, const char *config)
+{
+    int directory _cleanup_(closep) = -1, file _cleanup_(closep) = -1;
+    int r;
+
+    if (mkdir(bundle, 0700) < 0)
+        return -errno;
+    directory = open(bundle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    file = openat(directory, "config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    r = file < 0 ? -errno : write_all(file, config, strlen(config));
+    if (r < 0)
+        bundle_remove(bundle);
+    return r;
+}
+
+/* The pid in a file that a runtime wrote. */
+static int bundle_read_pid(const char *path, pid_t *ret)
+{
+    char *text _cleanup_(freep) = NULL;
+    int r = capture_file(path, 32, &text);
+    long pid = r == 0 ? strtol(text, NULL, 10) : 0;
+
+    if (pid <= 1 || pid > INT32_MAX)
+        return r < 0 ? r : -EBADMSG;
+    *ret = (pid_t)pid;
+    return 0;
+}
+
+/* ---- its life ---- */
 
 /* A killed container that has not ended by then is left to the runtime. */
 #define KILL_SECONDS 5.0
@@ -89,7 +140,8 @@ static void on_deleted(RuntimeJob *job, int status)
     finish_removal(container);
 }
 
-void oci_container_delete(OciContainer *container)
+/* Has the runtime delete it; `removed` follows. */
+static void oci_container_delete(OciContainer *container)
 {
     OciEngine *oci = oci_engine_of(container);
 
@@ -165,7 +217,7 @@ static void on_first_exit(LoopChild *child, int status)
     base->events.gone(base, base->userdata, why);
 }
 
-void oci_container_failed(OciContainer *container, const Problem *problem)
+static void oci_container_failed(OciContainer *container, const Problem *problem)
 {
     Container *base = &container->container;
 
@@ -201,8 +253,9 @@ static bool has_ended(const LoopChild *child)
     return poll(&end, 1, 0) > 0;
 }
 
-/* Its pid may have been given to another process since; not any more once it is watched. */
-int oci_container_watch(OciContainer *container)
+/* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
+ * Its pid may have been given to another process since; not any more once it is watched. */
+static int oci_container_watch(OciContainer *container)
 {
     pid_t pid;
     int r = bundle_read_pid(container->pid_file, &pid);
@@ -217,7 +270,7 @@ int oci_container_watch(OciContainer *container)
     return -ESRCH;
 }
 
-void oci_container_started(OciContainer *container)
+static void oci_container_started(OciContainer *container)
 {
     Container *base = &container->container;
     bool own_kernel = oci_engine_of(container)->runtime.kind == RUNTIME_RUNSC;
@@ -263,4 +316,87 @@ void oci_container_run(OciContainer *container)
     runtime_job_add(job, container->pid_file);
     runtime_job_add(job, container->name);
     runtime_job_start(job, on_run);
+}
+
+/* ---- adopting one: what its bundle says is compared with the processes there are ---- */
+
+/* A runtime that has not started the container by then never will. */
+#define RUNTIME_SECONDS 60.0
+
+#define BUNDLE_OPTION "--bundle"
+
+static void look(OciContainer *container);
+
+static void on_runtime_exit(LoopChild *child, int status)
+{
+    OciContainer *container = container_of(child, OciContainer, runtime);
+
+    loop_timer_cancel(&container->timer);
+    look(container);
+}
+
+static void on_runtime_due(LoopTimer *timer)
+{
+    OciContainer *container = container_of(timer, OciContainer, timer);
+
+    log_warn("runtime killed", "container=%s pid=%d", container->name, (int)container->runtime.pid);
+    pidfd_send_signal(container->runtime.file.fd, SIGKILL, NULL, 0);
+}
+
+static void found_runtime(void *userdata, pid_t pid, const char *bundle)
+{
+    OciContainer *container = userdata;
+    Loop *loop = oci_engine_of(container)->loop;
+
+    if (container->runtime.file.loop || strcmp(bundle, container->bundle) != 0 ||
+        loop_child_add(loop, &container->runtime, pid, on_runtime_exit) < 0)
+        return;
+    if (process_is(pid, BUNDLE_OPTION, container->bundle))
+        loop_timer_set(loop, &container->timer, clock_now() + clock_from_seconds(RUNTIME_SECONDS),
+                       on_runtime_due);
+    else
+        loop_child_remove(&container->runtime);
+}
+
+/* Returns whether a runtime still works on the container: its end is waited for then. */
+static bool runtime_is_at_it(OciContainer *container)
+{
+    process_find(BUNDLE_OPTION, container->bundle, found_runtime, container);
+    return container->runtime.file.loop != NULL;
+}
+
+static void report_missing(OciContainer *container)
+{
+    Problem problem = PROBLEM_NULL;
+    char message[512];
+
+    runtime_log_message(container->log, message, sizeof(message));
+    problem_set(&problem, ERR_ENGINE_ERROR, "the container of the previous controller has ended%s%s",
+                *message ? ": " : "", message);
+    oci_container_failed(container, &problem);
+}
+
+/* Looks how an adopted container stands. One to be removed is removed when no runtime can start it any
+ * more. */
+static void look(OciContainer *container)
+{
+    if (!container->removing && oci_container_watch(container) == 0)
+        oci_container_started(container);
+    else if (runtime_is_at_it(container))
+        return;
+    else if (container->removing)
+        oci_container_delete(container);
+    else
+        report_missing(container);
+}
+
+static void on_look(LoopIdle *idle)
+{
+    look(container_of(idle, OciContainer, idle));
+}
+
+void oci_container_adopt(OciContainer *container)
+{
+    container->stage = OCI_STARTING;
+    loop_idle_add(oci_engine_of(container)->loop, &container->idle, on_look);
 }

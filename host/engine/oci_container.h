@@ -1,12 +1,18 @@
-/* A container that an OCI runtime runs, from its start or adoption to its removal. */
+/* A container that an OCI runtime runs, from its start or adoption to its removal. Its bundle is the
+ * directory that the runtime takes the description from, and leaves its pid and log in. */
 #pragma once
 
 #include <limits.h>
+#include <sys/types.h>
 
 #include "host/engine/cgroup.h"
 #include "host/engine/engine.h"
 #include "host/engine/runtime.h"
 #include "host/engine/userns.h"
+#include "proto/base/base.h"
+
+/* Makes the directory with config.json in it; nothing is left after a failure. */
+int bundle_write(const char *bundle, const char *config);
 
 /* A sweep under way; one at a time. */
 typedef struct OciSweep {
@@ -77,9 +83,3 @@ void oci_container_adopt(OciContainer *container);
 void oci_container_remove(Container *base);
 
 /* Parts of oci_container_adopt. */
-/* Finds its first process, and is told of its end from now on. Negative when there is none, or none any more.
- */
-int oci_container_watch(OciContainer *container);
-void oci_container_started(OciContainer *container); /* the watched process runs */
-void oci_container_failed(OciContainer *container, const Problem *problem);
-void oci_container_delete(OciContainer *container); /* has the runtime delete it; `removed` follows */

@@ -1,7 +1,20 @@
-/* The config.json of one container for an OCI runtime, from the profile and what is asked for. Pure. */
+/* The config.json of one container for an OCI runtime, from the profile and what is asked for. */
 #pragma once
 
+#include <jansson.h>
+
 #include "host/engine/engine.h"
+
+/* From the seccomp profile as Docker takes it to the one of the OCI runtime specification, which knows no
+ * conditions: the rules that hold for one machine and one set of capabilities are left. `profile` is in
+ * Docker's format; `architecture` as Docker names it; `capabilities` an array of "CAP_..." that the container
+ * has. *ret is a new reference. -EINVAL for a profile with a part this does not know or without the
+ * architecture: what is not understood must not be left out silently. */
+int seccomp_to_oci(const json_t *profile, const char *architecture, const json_t *capabilities, json_t **ret);
+
+/* Refuses a host on which a crash in a container would start a program: the limit that prevents it,
+ * RLIMIT_CORE of 1, cannot be set. */
+int rlimits_check(Problem *problem);
 
 typedef struct OciParams {
     const ContainerSpec *spec;

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "host/engine/capture.h"
 #include "host/engine/profile.h"
-#include "host/engine/spawn.h"
 #include "proto/base/buf.h"
 #include "proto/base/clock.h"
+#include "proto/base/program.h"
 
 #define AT_ONCE         4u
 #define JOB_SECONDS     60.0

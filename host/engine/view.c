@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/engine/capture.h"
 #include "host/engine/profile.h"
+#include "proto/base/program.h"
 
 #define CPUINFO_MAX (16u << 20)
 #define PERIOD      100000 /* microseconds */

@@ -4,6 +4,9 @@
 #include "host/files/sha256.h"
 #include "proto/base/base.h"
 
+/* A constant; "application/octet-stream" when the extension says nothing. */
+const char *mime_type(const char *name);
+
 typedef struct Artifact {
     char *path;            /* in the container, any bytes but NUL */
     char *host_path;       /* of the published copy; NULL when skipped */

@@ -8,10 +8,37 @@
 #pragma once
 
 #include "host/files/artifact_list.h"
-#include "host/files/baseline.h"
-#include "host/files/finder.h"
+#include "host/files/index.h"
 #include "host/files/publish.h"
+#include "host/files/watch.h"
 #include "host/files/worker.h"
+
+typedef struct FinderLimits {
+    unsigned depth;     /* directories within each other */
+    size_t directories; /* watched at once */
+    size_t entries;     /* looked at in one scan, and known at once */
+    size_t path_bytes;  /* of all known paths together */
+    uint64_t scan_nsec; /* for one collection */
+} FinderLimits;
+
+/* Finder: which files below a directory may have been created or changed since it was last asked.
+ *
+ * Normally inotify says so. Where it cannot (events lost, a directory moved, too many directories, no
+ * instance left, files with several names, of which events name only one), everything is looked at, within
+ * limits of time, depth and number. Either way the answer is the index's pending entries. */
+typedef struct Finder {
+    int root; /* handle on the directory, the caller's */
+    const FinderLimits *limits;
+    Index index;
+    Watch watch;
+    unsigned watches; /* watches so far, times without one counted too */
+    bool scan;        /* the next collection looks at everything */
+    bool unwatchable; /* more directories than can be watched */
+    bool linked;      /* files with several names */
+    bool incomplete;  /* the last collection did not see everything */
+    size_t looked_at; /* entries, in this collection */
+    uint64_t deadline;
+} Finder;
 
 typedef struct ArtifactLimits {
     FinderLimits finder;
@@ -58,10 +85,11 @@ typedef void (*ArtifactsDone)(void *userdata, ArtifactList *list);
  * thread. 0, or a negative errno; `done` is then not called. */
 int artifacts_publish(Artifacts *artifacts, Worker *worker, ArtifactsDone done, void *userdata);
 
-/* Hands `put` all that was reported, for the process after this one: see baseline.h. Not while a publication
+/* Hands `put` all that was reported, for the process after this one: see index.h. Not while a publication
  * is under way: -EBUSY. */
 int artifacts_write_baseline(Artifacts *artifacts, bool all, int (*put)(void *userdata, const Buf *files),
                              void *userdata);
+
 /* Before the first publication. */
 void artifacts_read_baseline(Artifacts *artifacts, const msgpack_object_array *files);
 

@@ -7,6 +7,7 @@
 #include "host/files/sha256.h"
 #include "proto/base/base.h"
 #include "proto/base/list.h"
+#include "proto/wire.h"
 
 /* Identity of one state of a file, by which it is told from another. Nobody who wants to hide a change can
  * set the change time, but its clock may be too coarse to tell two quick changes apart: `recent` is set when
@@ -77,3 +78,16 @@ bool index_entry_differs(const IndexEntry *entry, const struct stat *st);
 
 /* Drops every entry that was last seen before the current generation. */
 void index_sweep(Index *index);
+
+/* Baseline: the reported files that an index knows, as bytes of which another process makes an index again,
+ * so that a file is reported once whatever process looks. */
+
+/* Files in one array, which keeps it within the limits of a message. */
+#define BASELINE_FILES 1000u
+
+/* Calls `put` with encoded arrays of files: those noted since the last time, or `all`. Stops when it returns
+ * a negative errno, and returns that; nothing is noted any more after success. */
+int baseline_each(Index *index, bool all, int (*put)(void *userdata, const Buf *files), void *userdata);
+
+/* Adds what was written to an index. What makes no sense is left out: the file counts as new then. */
+void baseline_read(Index *index, const msgpack_object_array *files);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "host/files/beneath.h"
-#include "host/files/sessiondir_parts.h"
-#include "host/files/space.h"
+#include "host/files/room.h"
+#include "host/files/sessiondir.h"
 #include "proto/base/clock.h"
 
 static const char *const places[] = {[LEFTOVER_ARTIFACTS] = "sessions", [LEFTOVER_OUTPUT] = "outputs"};
@@ -120,4 +120,33 @@ bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *wo
         return false;
     unlinkat(place, leftover->id, AT_REMOVEDIR);
     return true;
+}
+
+/* ---- which of them go ---- */
+
+static int by_end(const void *a, const void *b)
+{
+    double first = ((const Leftover *)a)->ended, second = ((const Leftover *)b)->ended;
+
+    return (first > second) - (first < second);
+}
+
+size_t retention_choose(Leftovers *leftovers, const Retention *retention, double now)
+{
+    uint64_t bytes = 0;
+    size_t n = 0;
+
+    if (leftovers->n > 0)
+        qsort(leftovers->entries, leftovers->n, sizeof(*leftovers->entries), by_end);
+    for (size_t i = 0; i < leftovers->n; i++)
+        bytes += leftovers->entries[i].bytes;
+    for (; n < leftovers->n; n++) {
+        const Leftover *oldest = &leftovers->entries[n];
+        bool too_old = retention->keep_for > 0 && now - oldest->ended > retention->keep_for;
+
+        if (!too_old && (retention->keep_size == 0 || bytes <= retention->keep_size))
+            break;
+        bytes -= oldest->bytes;
+    }
+    return n;
 }

@@ -1,5 +1,5 @@
-/* Leftovers: what sessions that have ended leave below the state directory until it is too old or too much
- * (retention.h): the published copies in sessions/ID/artifacts and outputs/ID. */
+/* Leftovers: what sessions that have ended leave below the state directory until it is too old or too much:
+ * the published copies in sessions/ID/artifacts and outputs/ID. */
 #pragma once
 
 #include "host/files/worker.h"
@@ -26,6 +26,7 @@ typedef struct Leftovers {
 
 /* Adds a session that is saved, since those Unix seconds, with all that its directory takes. 0 or -ENOMEM. */
 int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, double since);
+
 /* Lists them, with those of sessions that are still open. For a worker thread. 0 or -ENOMEM. */
 int leftovers_find(Leftovers *ret, const char *state_dir);
 void leftovers_deinit(Leftovers *leftovers);
@@ -33,3 +34,11 @@ void leftovers_deinit(Leftovers *leftovers);
 /* Removes one: out of the way at once, for good on a worker thread. False, and nothing done, when it has
  * changed since it was found: another session has been there. */
 bool leftover_remove(const Leftover *leftover, const char *state_dir, Worker *worker);
+
+typedef struct Retention {
+    double keep_for;    /* seconds after the end of the session; 0: for ever */
+    uint64_t keep_size; /* bytes of all together; 0: any number */
+} Retention;
+
+/* Puts those that are to go first, the oldest first; returns how many. */
+size_t retention_choose(Leftovers *leftovers, const Retention *retention, double now);

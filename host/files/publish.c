@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/artifact_list.h"
 #include "host/files/beneath.h"
-#include "host/files/destination.h"
-#include "host/files/mime.h"
+#include "host/files/names.h"
 
 /* No published name begins with a dot. */
 #define TEMPORARY ".partial"

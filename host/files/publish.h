@@ -2,9 +2,9 @@
 #pragma once
 
 #include "host/files/artifact_list.h"
-#include "host/files/copy.h"
 #include "host/files/index.h"
 #include "host/files/room.h"
+#include "host/files/tree.h"
 
 typedef struct PublishLimits {
     uint64_t file_bytes; /* one file: its size, and the space it takes */

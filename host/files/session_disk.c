@@ -4,10 +4,71 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "host/files/access.h"
 #include "host/files/beneath.h"
-#include "host/files/disk_mount.h"
-#include "host/files/disk_template.h"
-#include "host/files/sessiondir_parts.h"
+#include "host/files/disk.h"
+#include "host/files/transfer.h"
+
+/* Lets a controller without root's rights into a directory where what code makes belongs to its own uid, so
+ * that it can publish and remove it. Where the filesystem has no access lists only the local engine works for
+ * such a user, which needs none. */
+static void let_us_in(int directory)
+{
+    char path[FD_PATH_SIZE];
+
+    if (geteuid() != 0)
+        acl_allow_below(fd_path(path, directory), geteuid(), ACL_READ | ACL_WRITE | ACL_ENTER);
+}
+
+/* A directory sandboxed code writes to, with its `artifacts`. */
+static int make_shared(int session, const char *name)
+{
+    _cleanup_(closep) int fd = beneath_mkdirs(session, name, SHARED_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int artifacts = fd < 0 ? fd : beneath_mkdirs(fd, "artifacts", SHARED_MODE, NOBODY_ELSE);
+
+    if (artifacts < 0)
+        return artifacts;
+    let_us_in(fd);
+    let_us_in(artifacts);
+    return take_fd(&fd);
+}
+
+static int make_files(int parent, const char *name)
+{
+    static const uid_t supervisors[] = {0, SUPERVISOR_UID};
+    _cleanup_(closep) int files = make_shared(parent, name);
+    _cleanup_(closep) int ours =
+        files < 0 ? files : beneath_mkdirs(files, TRANSFER_DIRECTORY, OURS_MODE, NOBODY_ELSE);
+    char path[FD_PATH_SIZE];
+
+    if (ours >= 0) /* the supervisor stores long output there, with its users mapped or not */
+        acl_allow_each(fd_path(path, ours), supervisors, ARRAY_SIZE(supervisors),
+                       ACL_READ | ACL_WRITE | ACL_ENTER);
+    return MIN(ours, 0);
+}
+
+/* The home is the guest's own where it can be given away. */
+static int make_scratch(int parent, const char *name)
+{
+    const mode_t home_mode = geteuid() == 0 ? OURS_MODE : SHARED_MODE;
+    _cleanup_(closep) int fd = beneath_mkdirs(parent, name, OURS_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int tmp = fd < 0 ? fd : beneath_mkdirs(fd, "tmp", SHARED_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int home = tmp < 0 ? tmp : beneath_mkdirs(fd, "home", home_mode, GUEST_UID, GUEST_UID);
+    _cleanup_(closep) int work = home < 0 ? home : make_shared(fd, "work");
+
+    if (work < 0)
+        return work;
+    let_us_in(tmp);
+    let_us_in(home);
+    return 0;
+}
+
+int session_disk_fill(int parent, const char *files, const char *scratch)
+{
+    int r = make_files(parent, files);
+
+    return r < 0 ? r : make_scratch(parent, scratch);
+}
 
 /* As the container has them, and as sessions/ID has. */
 static const DiskPart parts[] = {{"session", "files"}, {"scratch", "scratch"}};
@@ -30,7 +91,7 @@ int session_disk_make(int session, DiskSize size, Problem *problem)
     if (image < 0)
         return image;
     _cleanup_(closep) int mount = disk_mount(image);
-    r = mount < 0 ? mount : sessiondir_make_writable(mount, parts[0].inside, parts[1].inside);
+    r = mount < 0 ? mount : session_disk_fill(mount, parts[0].inside, parts[1].inside);
     if (r == 0)
         r = make_mount_points(session);
     return r == 0 ? disk_attach(mount, session, parts, ARRAY_SIZE(parts)) : r;

@@ -1,10 +1,20 @@
-/* The file system that what a session writes is on: an image in sessions/ID, of which a part is mounted on
- * each directory that code writes to. Making and unmounting it is for root. */
+/* The directories that code of a session writes to, and the file system that they may be on: an image in
+ * sessions/ID, of which a part is mounted on each of them. Making and unmounting it is for root. */
 #pragma once
 
-#include "host/files/disk_image.h"
+#include "host/files/disk.h"
 
 #define DISK_NAME "disk"
+
+/* Modes and owners of directories: for us alone, for all to read, for all to write; owner and group stay
+ * ours. */
+#define PRIVATE_MODE 0700
+#define OURS_MODE    0755
+#define SHARED_MODE  01777
+#define NOBODY_ELSE  (uid_t) - 1, (gid_t)-1
+
+/* Makes what code writes to in `parent`: that of /session, and that of the rest. 0 or a negative errno. */
+int session_disk_fill(int parent, const char *files, const char *scratch);
 
 /* Makes it in `session`, a handle on sessions/ID, with `files` and `scratch`. For a worker thread. 0, or a
  * negative errno, with the problem set where more is to be said; either way it is to be ended by

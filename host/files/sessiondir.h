@@ -19,7 +19,7 @@
  * published there: another user whose session it is. Such a session has its files under another ID. */
 #pragma once
 
-#include "host/files/disk_image.h"
+#include "host/files/disk.h"
 #include "host/files/worker.h"
 #include "proto/base/base.h"
 #include "proto/base/problem.h"
@@ -51,6 +51,7 @@ int sessiondir_make_spare(SessionDir *ret, const char *state_dir, const char *id
                           Worker *worker, Problem *problem);
 int sessiondir_claim(SessionDir *directory, const char *id, uid_t reader, Worker *worker, Problem *problem);
 #define NO_READER ((uid_t)-1)
+
 /* Undoes the last. */
 void sessiondir_disclaim(SessionDir *directory);
 
@@ -86,3 +87,8 @@ void sessiondir_sweep_removed(const char *state_dir, Worker *worker);
  * are left alone. */
 void sessiondir_sweep(const char *state_dir, Worker *worker, bool (*in_use)(void *userdata, const char *id),
                       void *userdata);
+
+/* Removes `name` of `parent`: out of the way at once, for good on a worker thread. False when it is not
+ * there.
+ */
+bool sessiondir_set_aside(const char *state_dir, int state, int parent, const char *name, Worker *worker);

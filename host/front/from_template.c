@@ -1,7 +1,6 @@
 #include "host/front/from_template.h"
 
 #include "host/front/ops.h"
-#include "host/link/envelope.h"
 
 static void add_env(FromTemplate *from, MsgOptions *options)
 {
@@ -62,52 +61,38 @@ void from_template_deinit(FromTemplate *from)
 
 /* ---- waiting ---- */
 
-typedef struct Waiting {
+typedef struct WaitForSpare {
     PoolWaiter waiter;
     Front *front;
-    Request *request;
-    Buf message;
-} Waiting;
-
-static void handle_again(const Waiting *waiting)
-{
-    Message message _cleanup_(message_deinit) = MESSAGE_NULL;
-    Problem problem = PROBLEM_NULL;
-
-    if (message_decode(&message, buf_head(&waiting->message), waiting->message.size, &problem) < 0)
-        request_fail(waiting->request, &problem);
-    else
-        op_find(message.kind)->handle(waiting->front, waiting->request, &message.body);
-}
+    Request *request; /* parked */
+} WaitForSpare;
 
 static void on_done(PoolWaiter *waiter, const PoolFailure *failure)
 {
-    Waiting *waiting = container_of(waiter, Waiting, waiter);
+    WaitForSpare *wait = container_of(waiter, WaitForSpare, waiter);
 
     if (failure)
-        request_fail_traceback(waiting->request, &failure->problem, failure->traceback);
-    else if (waiting->front->closing)
-        request_fail_text(waiting->request, ERR_UNAVAILABLE, "the controller is shutting down");
+        request_fail_traceback(wait->request, &failure->problem, failure->traceback);
     else
-        handle_again(waiting);
-    buf_deinit(&waiting->message);
-    free(waiting);
+        front_resume(wait->front, wait->request, NULL);
+    free(wait);
 }
 
 void from_template_wait(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body,
                         const FromTemplate *from, const SessionOptions *options, bool ephemeral)
 {
-    Waiting *waiting = calloc(1, sizeof(*waiting));
+    WaitForSpare *wait;
     Problem problem = PROBLEM_NULL;
 
-    if (waiting)
-        *waiting = (Waiting){.waiter.done = on_done, .front = front, .request = request};
-    if (!waiting || envelope_wrap(&waiting->message, kind, 0, body) < 0)
+    if (!front_park(request, NULL, kind, body))
+        return;
+    wait = calloc(1, sizeof(*wait));
+    if (wait)
+        *wait = (WaitForSpare){.waiter.done = on_done, .front = front, .request = request};
+    else
         problem_set(&problem, ERR_INTERNAL, "out of memory");
-    else if (pool_wait(front->pool, from->template, options, ephemeral, &waiting->waiter, &problem) == 0)
+    if (wait && pool_wait(front->pool, from->template, options, ephemeral, &wait->waiter, &problem) == 0)
         return;
     request_fail(request, &problem);
-    if (waiting)
-        buf_deinit(&waiting->message);
-    free(waiting);
+    free(wait);
 }

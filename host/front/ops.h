@@ -1,5 +1,5 @@
-/* Op: what the controller does for one kind of request. One file per op in host/front/ops/; the table is
- * ops.c. */
+/* Op: what the controller does for one kind of request. They are in host/front/ops/, and their table in
+ * front.c. */
 #pragma once
 
 #include "host/front/front.h"
@@ -17,9 +17,6 @@ extern const Op op_hello, op_open, op_run, op_exec, op_interrupt, op_reset, op_c
     op_commit, op_namespace, op_files, op_start, op_processes, op_process, op_connect, op_template,
     op_templates, op_remove_template, op_set_network, op_save, op_load, op_export, op_install, op_artifact;
 
-/* NULL when clients may not send this kind. */
-const Op *op_find(MessageKind kind);
-
 /* Decodes the body into *ret, a `type`; answers the request and returns false when it does not fit. */
 #define op_decode(request, ret, type, body) op_decode_as(request, (type *){ret}, SCHEMA(type), body)
 bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpack_object_map *body);
@@ -32,17 +29,6 @@ bool op_refuse_ended(Front *front, Request *request, Text name);
  * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
 bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
 
-/* Checks the fields of every call: `run_id`, which is copied, and the time it may take (NAN: not given). 0,
- * or -EPROTO with the problem set. */
-int op_check_call(Text run_id, double timeout, char ret_run_id[static LIMIT_RUN_ID + 1], Problem *problem);
-
-/* Checks that the program to be run is small enough for every supervisor. 0, or -EPROTO with the problem
- * set. */
-int op_check_program(const MsgProgram *program, Problem *problem);
-
-/* Checks that one more command or process may run in the session. 0, or -EPROTO with the problem set. */
-int op_check_beside(const Session *session, Problem *problem);
-
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
  * `instance`. Answers the request and returns NULL when there is none. */
 Session *op_session(Front *front, Request *request, Text name, Text instance);
@@ -53,16 +39,23 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
 /* Forgets the uploads that a client has begun and not ended, as the client is gone. */
 void uploads_client_gone(Front *front, Peer peer);
 
-/* An order about a checkpoint. */
-typedef struct CheckpointOrder {
-    Order order;
-    char checkpoint[LIMIT_SESSION_NAME + 1]; /* its id or name */
-} CheckpointOrder;
+/* ---- queries: what is asked of a session's supervisor beside its calls, for a client ---- */
 
-/* The order that a request asks for which names a session and a checkpoint: `size` bytes, zero but for the
- * CheckpointOrder they begin with. Answers the request and returns NULL where there is none. */
-void *op_checkpoint_order(Front *front, Request *request, const msgpack_object_map *body, size_t size,
-                          const OrderOps *kind);
+typedef struct Query {
+    GuestRequest to_guest;
+    Request *request;
+    const Schema *reply;
+} Query;
 
-/* The checkpoint is gone: its files go, too. */
-void op_checkpoint_gone(const CheckpointOrder *order);
+/* `size` bytes, zero but for the Query they begin with; the body is that of a `schema`. Answers the request
+ * and returns NULL when there is no memory. */
+void *query_new(size_t size, const GuestRequestOps *ops, GuestLane lane, MessageKind kind,
+                const Schema *schema, const void *body, Request *request);
+/* Asks. It is freed, and the request answered with that text, when too much is asked at once. */
+void query_begin(Query *query, const Session *session, const char *busy);
+/* Ends one, and returns its request, to be answered. */
+Request *query_finish(Query *query);
+
+/* For its operations. */
+void query_fail(GuestRequest *to_guest, const Problem *problem);
+int query_unexpected(const Message *message, Problem *problem);

@@ -8,7 +8,7 @@
 
 #include "host/config/package_index.h"
 #include "host/install/internal.h"
-#include "host/install/lock.h"
+#include "host/install/requirements.h"
 #include "proto/base/log.h"
 
 /* More than pip has files, in the worst case. */
@@ -89,9 +89,9 @@ static void take_packages(Installer *installer)
 
 /* ---- pip ---- */
 
-static Installer *of(Turn *turn)
+static Installer *of(GuestRequest *to_guest)
 {
-    return container_of(turn, Installer, turn);
+    return container_of(to_guest, Installer, to_guest);
 }
 
 /* Returns the last line of what the installer printed, of which nothing is believed but that it is text. */
@@ -142,8 +142,8 @@ static int on_executed(Installer *installer, const Message *message, Problem *pr
         return -EPROTO;
     if (executed.has_error == text_equal(executed.status, "ok"))
         return problem_set(problem, ERR_BAD_REQUEST, "executed: error does not go with status");
-    installer->turn.state = TURN_OVER;
-    sandbox_take_out(&installer->turn);
+    installer->to_guest.state = REQUEST_OVER;
+    sandbox_take_out(&installer->to_guest);
     if (executed.has_error)
         on_failed_run(installer, &executed);
     else
@@ -159,8 +159,8 @@ static int on_output(Installer *installer, const Message *message, Problem *prob
         return -EPROTO;
     if (!installer->told && output.stream == 2)
         installer->events->output(installer, &output, message->encoded);
-    guest_say(installer->sandbox->guest, MSG_CREDIT, installer->turn.number, MsgCredit,
-              &(MsgCredit){.count = 1});
+    guest_send(installer->sandbox->guest, MSG_CREDIT, installer->to_guest.number, MsgCredit,
+               &(MsgCredit){.count = 1});
     return 0;
 }
 
@@ -178,15 +178,15 @@ static int on_refused(Installer *installer, const Message *message, Problem *pro
     return 0;
 }
 
-static int on_message(Turn *turn, const Message *message, Problem *problem)
+static int on_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
     switch (message->kind) {
     case MSG_EXECUTED:
-        return on_executed(of(turn), message, problem);
+        return on_executed(of(to_guest), message, problem);
     case MSG_OUTPUT:
-        return on_output(of(turn), message, problem);
+        return on_output(of(to_guest), message, problem);
     case MSG_ERROR:
-        return on_refused(of(turn), message, problem);
+        return on_refused(of(to_guest), message, problem);
     default:
         return 0;
     }
@@ -220,40 +220,39 @@ static int send_program(Installer *installer)
         .run_id = text_of(NO_RUN), .timeout = SECONDS, .stream = true, .program = value_encoded(&program)};
     int r = body_encode(&program, MsgProgram, &said);
 
-    installer->turn.state = TURN_SENT;
-    installer->turn.number = sandboxes_next_number(installer->sandboxes);
-    return r < 0
-               ? r
-               : guest_say(installer->sandbox->guest, MSG_EXEC, installer->turn.number, MsgExecOrder, &order);
+    installer->to_guest.state = REQUEST_SENT;
+    installer->to_guest.number = sandboxes_next_number(installer->sandboxes);
+    return r < 0 ? r
+                 : guest_send(installer->sandbox->guest, MSG_EXEC, installer->to_guest.number, MsgExecOrder,
+                              &order);
 }
 
-static void on_start(Turn *turn)
+static void on_start(GuestRequest *to_guest)
 {
-    if (send_program(of(turn)) < 0)
-        sandbox_close(turn->sandbox, "its supervisor cannot be reached");
+    if (send_program(of(to_guest)) < 0)
+        sandbox_close(to_guest->sandbox, "its supervisor cannot be reached");
 }
 
-static void on_end(Turn *turn, const char *reason)
+static void on_end(GuestRequest *to_guest, const char *reason)
 {
-    sandbox_take_out(turn);
+    sandbox_take_out(to_guest);
 }
 
-static void on_fail(Turn *turn, const Problem *problem)
+static void on_fail(GuestRequest *to_guest, const Problem *problem)
 {
-    sandbox_take_out(turn);
+    sandbox_take_out(to_guest);
 }
 
-static void on_leave(Turn *turn)
+static void on_leave(GuestRequest *to_guest)
 {
     Problem problem = PROBLEM_NULL;
 
-    sandbox_take_out(turn);
+    sandbox_take_out(to_guest);
     problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down; ask the next one again");
-    tell_failed(of(turn), &problem, (Text){0});
+    tell_failed(of(to_guest), &problem, (Text){0});
 }
 
-static const TurnOps turn_ops = {
-    .beside = true,
+static const GuestRequestOps request_ops = {
     .start = on_start,
     .message = on_message,
     .fail = on_fail,
@@ -283,12 +282,12 @@ static void on_ready(Sandbox *sandbox)
         sandbox_close(sandbox, problem.text);
         return;
     }
-    turn_init(&installer->turn, &turn_ops, sandbox, NULL);
-    if (sandbox_employ(sandbox) < 0) {
+    guest_request_init(&installer->to_guest, &request_ops, LANE_PROGRAM, sandbox, NULL);
+    if (sandbox_activate(sandbox) < 0) {
         sandbox_close(sandbox, "its supervisor cannot be reached");
         return;
     }
-    sandbox_queue(sandbox, &installer->turn);
+    sandbox_queue(sandbox, &installer->to_guest);
 }
 
 static void on_sandbox_failed(Sandbox *sandbox, const Problem *problem)
@@ -435,7 +434,7 @@ static int begin(Installer *installer, const InstallerOrder *order, Problem *pro
 {
     static uint8_t empty_array[] = {0x90};
     static const Buf no_imports = {.data = empty_array, .size = sizeof(empty_array)};
-    const SandboxBirth birth = {.imports = value_encoded(&no_imports)};
+    const SpareSpec spec = {.imports = value_encoded(&no_imports)};
     Sandboxes *all = installer->sandboxes;
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     int r = write_input(installer, order->requirements, problem);
@@ -444,7 +443,7 @@ static int begin(Installer *installer, const InstallerOrder *order, Problem *pro
         r = settle_options(&options, all, order->image, problem);
     if (r < 0)
         return r;
-    return sandbox_start_spare(&installer->sandbox, all, false, &options, &birth, &installer_owner, installer,
+    return sandbox_start_spare(&installer->sandbox, all, false, &options, &spec, &installer_owner, installer,
                                problem);
 }
 

@@ -33,7 +33,7 @@ struct Installer {
     const InstallerEvents *events;
     void *userdata; /* of whoever handles the events */
     Sandbox *sandbox;
-    Turn turn; /* pip */
+    GuestRequest to_guest; /* pip */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
     bool fresh, builds;
     Buf input;   /* of the program: the requirements, and certificates */

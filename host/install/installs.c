@@ -82,8 +82,8 @@ static void release(const Install *install)
     if (!sandbox)
         return;
     sandbox->installing--;
-    if (sandbox->trunk && !sandbox_is_busy(sandbox))
-        sandbox->owner->rested(sandbox, sandbox->trunk);
+    if (sandbox->root && !sandbox_is_busy(sandbox))
+        sandbox->owner->rested(sandbox, sandbox->root);
 }
 
 /* Somebody is told: what waits is next. */

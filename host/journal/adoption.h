@@ -1,7 +1,10 @@
-/* Adoption: one sandbox of an earlier controller that is being taken over. It owns the Sandbox until that is
+/* Adopting: a controller takes over the sandboxes of one that was killed. Each journal (journal.h) becomes a
+ * Sandbox again, and the engine is asked for its container.
+ *
+ * Adoption: one sandbox of an earlier controller that is being taken over. It owns the Sandbox until that is
  * READY:
  *
- *   1. what its journal says is in the tables at once, before the first client is served (adopt.h);
+ *   1. what its journal says is in the tables at once, before the first client is served;
  *   2. its supervisor connects again and says how it stands: a call that runs becomes one that can be joined;
  *   3. what it said before that is still on its way, the end of a call above all, comes before the answer to
  *      one question more; then the session is READY and goes on.
@@ -37,15 +40,13 @@ typedef struct Adoption {
     List waiting;     /* for the end of the adoption. Nothing here looks into them */
 } Adoption;
 
-/* As a journal names it; `trunk` is in no sandbox yet. NULL, and the trunk as it was, when out of memory. */
-Sandbox *adoption_begin(Adopting *all, Session *trunk, const char *instance, bool ephemeral, double created,
-                        SessionOptions *options);
-
-/* The engine knows nothing of it, and nothing is to be waited for: what is left of it is swept away. */
-void adoption_abandon(Sandbox *sandbox, const Problem *problem);
-
-/* Ends the adoption of a session that is saved: there is nothing to be waited for. */
-void adoption_saved(Sandbox *sandbox);
-
 /* The adoption of a session, NULL when it is not being adopted. */
 Adoption *adoption_of(const Session *session);
+
+/* The engine that the sessions of an earlier controller are on, which is no other's: NULL when there are
+ * none. */
+const EngineOps *adopt_engine(const Paths *paths);
+
+/* At start: every journal there is. Then what nobody adopted can be swept away. True when there were
+ * containers that an engine was perhaps still making. */
+bool adopt_all(Adopting *all);

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/journal/diary.h"
 #include "host/journal/journal.h"
-#include "host/journal/entry.h"
+#include "host/journal/session_journal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -92,26 +91,26 @@ void ended_deinit(Ended *ended)
 
 /* ---- keeping ---- */
 
-static int put_epitaph(Journal *journal, const Epitaph *epitaph)
+static int put_end_record(Journal *journal, const EndRecord *end_record)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     int r = journal_batch(&batch);
 
     if (r == 0)
-        r = journal_write_end(&batch, &(JournalEnd){.name = text_of(epitaph->name),
-                                                    .user = epitaph->user,
-                                                    .instance = text_of(epitaph->instance),
-                                                    .reason = text_of(epitaph->reason),
-                                                    .time = epitaph->time});
+        r = journal_write_end(&batch, &(JournalEnd){.name = text_of(end_record->name),
+                                                    .user = end_record->user,
+                                                    .instance = text_of(end_record->instance),
+                                                    .reason = text_of(end_record->reason),
+                                                    .time = end_record->time});
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
 static int put_stored(Journal *journal, void *userdata)
 {
     const Session *session = userdata;
-    const Epitaph *epitaph = session_epitaph(session);
+    const EndRecord *end_record = session_end_record(session);
     Call *call;
-    int r = epitaph ? put_epitaph(journal, epitaph) : 0;
+    int r = end_record ? put_end_record(journal, end_record) : 0;
 
     if (r < 0)
         return r;
@@ -120,7 +119,7 @@ static int put_stored(Journal *journal, void *userdata)
 
         r = journal_batch(&batch);
         if (r == 0)
-            r = diary_add_call(&batch, call);
+            r = session_journal_add_call(&batch, call);
         if (r == 0)
             r = journal_put(journal, &batch);
         if (r < 0)
@@ -134,7 +133,7 @@ void ended_keep(Ended *ended, const Session *session)
     Journal journal = JOURNAL_NULL;
     char path[PATH_MAX];
 
-    if (list_empty(&session->stored) && !session_epitaph(session))
+    if (list_empty(&session->stored) && !session_end_record(session))
         return;
     path_of(path, sizeof(path), ended, "");
     mkdir(path, 0700);
@@ -196,14 +195,15 @@ typedef struct Loading {
     uint64_t expires;
 } Loading;
 
-static void load_epitaph(const Ended *ended, const JournalEnd *end)
+static void load_end_record(const Ended *ended, const JournalEnd *end)
 {
-    Epitaph epitaph = {.user = journal_user(end->user, ended->paths->user), .time = end->time};
+    EndRecord end_record = {.user = journal_user(end->user, ended->paths->user), .time = end->time};
 
-    snprintf(epitaph.name, sizeof(epitaph.name), "%.*s", (int)end->name.size, end->name.data);
-    snprintf(epitaph.instance, sizeof(epitaph.instance), "%.*s", (int)end->instance.size, end->instance.data);
-    snprintf(epitaph.reason, sizeof(epitaph.reason), "%.*s", (int)end->reason.size, end->reason.data);
-    epitaph_add(ended->epitaphs, &epitaph);
+    snprintf(end_record.name, sizeof(end_record.name), "%.*s", (int)end->name.size, end->name.data);
+    snprintf(end_record.instance, sizeof(end_record.instance), "%.*s", (int)end->instance.size,
+             end->instance.data);
+    snprintf(end_record.reason, sizeof(end_record.reason), "%.*s", (int)end->reason.size, end->reason.data);
+    end_record_add(ended->end_records, &end_record);
 }
 
 static void load_call(const Loading *loading, const JournalCall *said)
@@ -228,7 +228,7 @@ static int on_entry(void *userdata, const void *bytes, size_t size)
     if (entry.kind == ENTRY_CALL)
         load_call(loading, &entry.call);
     if (entry.kind == ENTRY_ENDED)
-        load_epitaph(loading->ended, &entry.end);
+        load_end_record(loading->ended, &entry.end);
     journal_entry_deinit(&entry);
     return 0;
 }

@@ -1,6 +1,6 @@
-/* The records of sessions that have ended, and their epitaphs, in ended/INSTANCE below the state directory,
- * for the STORED_RUN_SECONDS they may still be asked for: a controller that is started meanwhile gives the
- * same answers. Those of all sessions together are bounded; the oldest go first. */
+/* The records of sessions that have ended, and their end_records, in ended/INSTANCE below the state
+ * directory, for the STORED_RUN_SECONDS they may still be asked for: a controller that is started meanwhile
+ * gives the same answers. Those of all sessions together are bounded; the oldest go first. */
 #pragma once
 
 #include "host/call/call.h"
@@ -9,7 +9,7 @@ typedef struct Ended {
     const Paths *paths;
     Loop *loop;
     Calls *calls;
-    Epitaphs *epitaphs;
+    EndRecords *end_records;
     List files; /* in the order they expire */
     uint64_t bytes;
     LoopTimer timer;

@@ -9,22 +9,15 @@
 #include <sys/stat.h>
 
 #include "host/journal/journal.h"
-#include "proto/base/fdio.h"
 
 #define HISTORY_BYTES   (32u << 20)
 #define HISTORY_RECORDS (24u << 20)
-#define SIZE_BYTES      4u
 #define SUFFIX          ".history"
 
 /* Hidden, so that whoever looks for journals passes it over. */
 static void path_of(char *ret, size_t size, const Sandbox *sandbox)
 {
     snprintf(ret, size, "%s/.%s" SUFFIX, sandbox->all->paths->journals, sandbox->files.id);
-}
-
-static uint32_t get_size(const uint8_t *from)
-{
-    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
 /* ---- its life ---- */
@@ -37,7 +30,7 @@ static void open_file(History *history, const Sandbox *sandbox, int flags)
     if (sandbox->ephemeral)
         return;
     path_of(path, sizeof(path), sandbox);
-    history->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    history->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 }
 
 void history_begin(History *history, const Sandbox *sandbox)
@@ -48,15 +41,15 @@ void history_begin(History *history, const Sandbox *sandbox)
 /* The size of all whole entries. */
 static uint64_t whole_size(int fd)
 {
-    uint8_t head[SIZE_BYTES];
+    uint8_t head[RECORD_HEAD];
     uint64_t at = 0;
     struct stat st;
 
     if (fstat(fd, &st) < 0)
         return 0;
-    while (pread(fd, head, SIZE_BYTES, (off_t)at) == SIZE_BYTES &&
-           get_size(head) <= (uint64_t)st.st_size - at - SIZE_BYTES)
-        at += SIZE_BYTES + get_size(head);
+    while (pread(fd, head, RECORD_HEAD, (off_t)at) == RECORD_HEAD &&
+           record_size(head) <= (uint64_t)st.st_size - at - RECORD_HEAD)
+        at += RECORD_HEAD + record_size(head);
     return at;
 }
 
@@ -67,8 +60,7 @@ void history_go_on(History *history, const Sandbox *sandbox)
         return;
     history->size = whole_size(history->fd);
     history->full = history->size >= HISTORY_BYTES;
-    if (ftruncate(history->fd, (off_t)history->size) < 0 ||
-        lseek(history->fd, (off_t)history->size, SEEK_SET) < 0)
+    if (ftruncate(history->fd, (off_t)history->size) < 0)
         close_fd(&history->fd);
 }
 
@@ -114,31 +106,12 @@ void history_sweep(const Paths *paths)
 
 /* ---- writing ---- */
 
-static int encode(Buf *ret, const MsgHistory *entry)
-{
-    static const uint8_t nothing[SIZE_BYTES];
-    int r = buf_append(ret, nothing, SIZE_BYTES);
-
-    if (r == 0)
-        r = body_encode(ret, MsgHistory, entry);
-    if (r == 0)
-        for (unsigned i = 0; i < SIZE_BYTES; i++)
-            buf_head(ret)[i] = (uint8_t)((ret->size - SIZE_BYTES) >> (8 * (SIZE_BYTES - 1 - i)));
-    return r;
-}
-
-/* Appends an entry, and takes back one that was written in part. */
 static void write_out(History *history, const MsgHistory *entry)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
 
-    if (encode(&out, entry) < 0)
-        return;
-    if (write_all(history->fd, buf_head(&out), out.size) == 0)
-        history->size += out.size;
-    else if (ftruncate(history->fd, (off_t)history->size) < 0 ||
-             lseek(history->fd, (off_t)history->size, SEEK_SET) < 0)
-        close_fd(&history->fd);
+    if (record_begin(&out) == 0 && body_encode(&out, MsgHistory, entry) == 0 && record_end(&out, 0) == 0)
+        record_append(&history->fd, &history->size, &out);
 }
 
 static void end_full(History *history)
@@ -165,12 +138,12 @@ static void append(History *history, const MsgHistory *entry, size_t size)
 void history_call(History *history, const Call *call)
 {
     const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
-    bool is_command = call->turn.ops->beside;
+    bool is_command = call->to_guest.lane == LANE_PROGRAM;
     bool has_room = history->size + call->record.size <= HISTORY_RECORDS;
     MsgHistory entry;
 
     body_clear(&entry, MsgHistory);
-    entry.branch = call->turn.session->branch;
+    entry.branch = call->to_guest.session->branch;
     if (call->code && is_command)
         entry.program = value_encoded(&program);
     else if (call->code)
@@ -214,22 +187,22 @@ static bool read_entry(int fd, uint64_t at, size_t size, Buf *ret)
 
 int history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret, uint32_t *ret_count)
 {
-    uint8_t head[SIZE_BYTES];
+    uint8_t head[RECORD_HEAD];
     char path[PATH_MAX];
 
     *ret_count = 0;
     path_of(path, sizeof(path), sandbox);
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     while (fd >= 0 && *ret_count < LIMIT_FILE_ENTRIES &&
-           pread(fd, head, SIZE_BYTES, (off_t)*at) == SIZE_BYTES) {
-        uint32_t size = get_size(head);
+           pread(fd, head, RECORD_HEAD, (off_t)*at) == RECORD_HEAD) {
+        size_t size = record_size(head);
 
         if (size > HISTORY_BYTES || (*ret_count > 0 && ret->size + size > most) ||
-            !read_entry(fd, *at + SIZE_BYTES, size, ret))
+            !read_entry(fd, *at + RECORD_HEAD, size, ret))
             break;
         if (wire_check(buf_head(ret) + ret->size - size, size) == -EBADMSG)
             return -EBADMSG;
-        *at += SIZE_BYTES + size;
+        *at += RECORD_HEAD + size;
         ++*ret_count;
     }
     return 0;

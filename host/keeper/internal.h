@@ -16,7 +16,7 @@ typedef enum ArtifactsPlace {
 } ArtifactsPlace;
 
 /* A session whose files are here. */
-typedef struct Tenant {
+typedef struct FileSession {
     Keeper *keeper;
     SessionDir directory;
     Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
@@ -26,14 +26,14 @@ typedef struct Tenant {
     unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
     UT_hash_handle by_id;
-} Tenant;
+} FileSession;
 
 struct Keeper {
     KeeperConfig config;
     char *state_dir;
     Worker *worker;
     Worker *makers; /* of disks: somebody waits for them */
-    Tenant *tenants;
+    FileSession *sessions;
     size_t jobs; /* under way */
 };
 
@@ -46,7 +46,7 @@ typedef struct KeeperJob {
     Buf bytes; /* memory of `message` */
     Message message;
     JobRequest request;
-    Tenant *tenant; /* the session of the request, if it has one */
+    FileSession *session; /* the session of the request, if it has one */
     List in_copies;
     int store; /* handles of its own, or -1 */
     int files;
@@ -74,36 +74,27 @@ void job_fail_errno(KeeperJob *job, const char *what, int error);
  * set. */
 char *job_id(KeeperJob *job, Text id);
 
-/* ---- tenants ---- */
+/* ---- sessions ---- */
 
-Tenant *tenant_find(Keeper *keeper, const char *id);
-/* NULL when there is one already, or no memory. Takes `directory` over. */
-Tenant *tenant_add(Keeper *keeper, SessionDir *directory);
+FileSession *file_session_find(Keeper *keeper, const char *id);
 /* With what is there of it, or forgetting it. */
-void tenant_remove(Tenant *tenant, bool discard);
+void file_session_remove(FileSession *session, bool discard);
 /* Returns whether something of that id belongs to a session that is open. */
-bool tenants_use(void *keeper, const char *id);
+bool file_sessions_use(void *keeper, const char *id);
 /* A job that holds on to it, and lets it go. */
-void tenant_hold(KeeperJob *job);
-void tenant_release(KeeperJob *job);
+void file_session_hold(KeeperJob *job);
+void file_session_release(KeeperJob *job);
 
 /* ---- what is done: each function ends its job, now or later ---- */
 
 typedef void JobHandler(KeeperJob *job);
 
-/* places.c */
+/* sessions.c */
 JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
-/* publications.c */
-JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept;
-/* transfers.c */
 JobHandler do_put, do_get, do_forget_uploads;
-/* published.c */
-JobHandler do_read_published;
-/* snapshots.c */
+/* artifacts.c */
+JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
+/* stores.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
-/* templates.c */
 JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
-/* review.c */
-JobHandler do_review;
-/* packages.c */
 JobHandler do_packages_take, do_packages_find, do_packages_trim;

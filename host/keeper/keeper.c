@@ -17,7 +17,7 @@
 
 static void job_free(KeeperJob *job)
 {
-    tenant_release(job);
+    file_session_release(job);
     job->keeper->jobs--;
     message_deinit(&job->message);
     buf_deinit(&job->bytes);
@@ -131,8 +131,8 @@ char *job_id(KeeperJob *job, Text id)
     return job->problem.code == ERR_NONE ? take(copy) : NULL;
 }
 
-/* Sets the tenant. -EPROTO with the problem set. */
-static int find_tenant(KeeperJob *job)
+/* Sets the session. -EPROTO with the problem set. */
+static int find_session(KeeperJob *job)
 {
     Needs needs = handlers[job->kind].needs;
     /* Every request that is about a session begins as this one does. */
@@ -144,14 +144,14 @@ static int find_tenant(KeeperJob *job)
         return -EPROTO;
     if (needs == NEEDS_ID)
         return 0;
-    job->tenant = tenant_find(job->keeper, id);
-    if (!job->tenant)
+    job->session = file_session_find(job->keeper, id);
+    if (!job->session)
         return problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", id);
-    if (job->tenant->filling) {
-        job->tenant = NULL;
+    if (job->session->filling) {
+        job->session = NULL;
         return problem_set(&job->problem, ERR_BUSY, "the disk of the session '%s' is being made", id);
     }
-    tenant_hold(job);
+    file_session_hold(job);
     return 0;
 }
 
@@ -184,7 +184,7 @@ int keeper_take(Keeper *keeper, Buf *request, Problem *problem)
         return -EPROTO;
     }
     job->id = job->message.id;
-    if (decode(job) < 0 || find_tenant(job) < 0)
+    if (decode(job) < 0 || find_session(job) < 0)
         job_fail(job);
     else
         handlers[job->kind].handler(job);
@@ -220,14 +220,14 @@ int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config)
 
 Keeper *keeper_free(Keeper *keeper)
 {
-    Tenant *tenant, *next;
+    FileSession *session, *next;
 
     if (!keeper)
         return NULL;
     worker_free(keeper->makers);
     worker_free(keeper->worker);
-    HASH_ITER (by_id, keeper->tenants, tenant, next)
-        tenant_remove(tenant, false);
+    HASH_ITER (by_id, keeper->sessions, session, next)
+        file_session_remove(session, false);
     free(keeper->state_dir);
     free(keeper);
     return NULL;

@@ -1,10 +1,10 @@
 /* Keeper: keeps the files of sessions. Whatever opens a directory that sandboxed code writes to happens here,
- * in answer to a request (jobs.h); the directories, what is known of their files and what watches them stay
- * here, under the ids of the sessions. Who asks is believed no more than a client is: an id is one plain
+ * in answer to a request (protocol.h); the directories, what is known of their files and what watches them
+ * stay here, under the ids of the sessions. Who asks is believed no more than a client is: an id is one plain
  * name, a path leads nowhere but below its session's directory, and a number is within its limits. */
 #pragma once
 
-#include "host/keeper/jobs.h"
+#include "host/keeper/protocol.h"
 #include "proto/base/buf.h"
 #include "proto/base/loop.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "host/files/worker.h"
+#include "host/launcher/containers.h"
 #include "host/launcher/launcher.h"
-#include "host/launcher/wards.h"
 #include "host/link/unix_socket.h"
 #include "host/net/start.h"
 #include "host/privilege/rpc.h"
@@ -20,10 +20,10 @@ typedef struct Launcher {
     Worker *makers;
     size_t making; /* disks */
 
-    Engine *engine; /* opened by the first controller's first demand, as the next two */
+    Engine *engine; /* opened by the first controller's first request, as the next two */
     UnixSocket clients;
     char no_disks[PROBLEM_TEXT_MAX]; /* why; "" where there are */
-    Wards wards;
+    LauncherContainers containers;
 
     Rpc rpc; /* to the controller */
     LoopChild child;
@@ -41,7 +41,7 @@ typedef struct Launcher {
     uint64_t counted_since;
 } Launcher;
 
-/* directories.c: makes what the two processes work in. What an earlier limpetd of one process has left there
+/* service.c: makes what the two processes work in. What an earlier limpetd of one process has left there
  * is given away with it. 0 or a negative errno. */
 int launcher_make_directories(const Launcher *launcher);
 
@@ -49,13 +49,5 @@ int launcher_make_directories(const Launcher *launcher);
 void launcher_say_log(Launcher *launcher);
 
 int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
-/* disks.c: of the files worker. */
+/* The same of the files worker. */
 int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
-
-/* net.c: its door is open as long as the launcher serves. */
-int launcher_open_net(Launcher *launcher, Problem *problem);
-/* Reads the file again, and hands it on. */
-void launcher_read_keys(Launcher *launcher);
-
-/* Answers a question of that process with no more than that it is done, or why it is not. */
-void launcher_answer(pid_t asker, int socket, int r, const Problem *problem);

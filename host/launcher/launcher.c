@@ -8,8 +8,43 @@
 #include <sys/wait.h>
 
 #include "host/launcher/internal.h"
+#include "host/net/authorized.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* ---- the door of the network ---- */
+
+/* The door of the process that holds the network is open as long as the launcher serves. That process is
+ * given it, its key and the socket that listens: clients that connect meanwhile wait. */
+static int launcher_open_net(Launcher *launcher, Problem *problem)
+{
+    const LauncherConfig *config = launcher->config;
+
+    if (!*config->options->listen)
+        return 0;
+    return net_door_open(&launcher->door, config->options->listen, config->paths->state_dir,
+                         config->paths->authorized_keys, problem);
+}
+
+/* Reads the file again, and hands it on. */
+static void launcher_read_keys(Launcher *launcher)
+{
+    Problem problem = PROBLEM_NULL;
+    int keys;
+
+    if (launcher->door.listening < 0)
+        return;
+    keys = authorized_load(launcher->config->paths->authorized_keys, &problem);
+    if (keys < 0) {
+        log_error("authorized keys not read", "reason=%s", problem.text);
+        return;
+    }
+    close_fd(&launcher->door.keys);
+    launcher->door.keys = keys;
+    if (launcher->rpc.file.loop)
+        rpc_send(&launcher->rpc, LAUNCHER_KEYS, 0, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0},
+                 &keys, 1);
+}
 
 /* A controller that dies more often than that within a minute is not started again. */
 #define DEATHS_MAX     10u
@@ -54,7 +89,7 @@ static void begin_again(Launcher *launcher, const char *why)
     helper_kill(&launcher->egress);
     helper_kill(&launcher->net);
     if (launcher->engine)
-        wards_orphan(&launcher->wards);
+        containers_orphan(&launcher->containers);
     if (begin_processes(launcher, &launcher->problem) < 0)
         end(launcher, -EPROTO);
 }
@@ -271,14 +306,14 @@ static void finish(Launcher *launcher)
     helper_kill(&launcher->net);
     net_door_close(&launcher->door);
     worker_free(launcher->makers);
-    if (launcher->engine && wards_leave_all(&launcher->wards))
+    if (launcher->engine && containers_leave_all(&launcher->containers))
         launcher->engine->ops->close(launcher->engine);
     unix_socket_deinit(&launcher->clients);
     if (launcher->signals.file.loop)
         loop_signals_remove(&launcher->signals);
     sources_close(&launcher->sources);
     loop_free(launcher->loop);
-    snprintf(path, sizeof(path), "%s/" SEAM_LINKS, paths->runtime_dir);
+    snprintf(path, sizeof(path), "%s/" LAUNCHER_LINKS, paths->runtime_dir);
     rmdir(path);
     rmdir(paths->runtime_dir);
 }

@@ -1,6 +1,7 @@
 /* Launcher: the part of limpetd that keeps root's rights. It makes and removes containers, mounts, and the
  * processes that do all the rest, the controller and the files worker, which it starts again when one of them
- * dies. It reads nothing that a client or a guest has written, and what they ask for only as demand.h has it.
+ * dies. It reads nothing that a client or a guest has written, and what they ask for only as request.h has
+ * it.
  */
 #pragma once
 

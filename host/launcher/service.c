@@ -1,26 +1,212 @@
-/* Service of the launcher to the controller. */
+/* Service of the launcher to the controller, and to the files worker, for which it makes, mounts and unmounts
+ * disks; the directories that both work in. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "host/egress/process.h"
 #include "host/engine/cgroup.h"
-#include "host/files/disk_mount.h"
-#include "host/files/open_as.h"
+#include "host/files/access.h"
+#include "host/files/beneath.h"
+#include "host/files/disk.h"
+#include "host/files/session_disk.h"
 #include "host/launcher/internal.h"
 #include "proto/base/log.h"
 
-static Launcher *launcher_of(Wards *wards)
+/* ---- directories ---- */
+
+/* Above it that makes nothing. */
+static int make_directory(int parent, const char *name, uid_t owner)
 {
-    return container_of(wards, Launcher, wards);
+    struct stat st;
+
+    if ((mkdirat(parent, name, 0700) < 0 && errno != EEXIST) ||
+        fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (st.st_uid == owner)
+        return 0;
+    return fchownat(parent, name, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Whoever owns the directory may have linked what is root's elsewhere: that has a second name. */
+static int give_file_away(int directory, const char *name, uid_t owner)
+{
+    _cleanup_(closep) int fd = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISREG(st.st_mode) || st.st_uid != 0 || st.st_nlink != 1)
+        return 0;
+    return fchownat(fd, "", owner, (gid_t)-1, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* Gives away the files that a limpetd of one process wrote there as root before it was killed. */
+static int give_files_away(int parent, const char *directory, uid_t owner)
+{
+    DIR *stream;
+    int r = beneath_open_list(parent, directory, &stream);
+
+    if (r < 0)
+        return r;
+    for (struct dirent *entry; r == 0 && (entry = readdir(stream));)
+        r = give_file_away(dirfd(stream), entry->d_name, owner);
+    closedir(stream);
+    return r;
+}
+
+/* Root's are those that the controller cannot enter. It has handles on its own. */
+int launcher_make_directories(const Launcher *launcher)
+{
+    static const char *const of_controller[] = {"journals", "ended", "templates"};
+    static const char *const of_files_worker[] = {"sessions", "outputs", "removed", "template-files",
+                                                  "packages"};
+    const uid_t user = launcher->config->user.uid;
+    int state = launcher->sources.state, r;
+
+    r = make_directory(launcher->sources.runtime, LAUNCHER_LINKS, user);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of_controller); i++) {
+        r = make_directory(state, of_controller[i], user);
+        if (r == 0)
+            r = give_files_away(state, of_controller[i], user);
+    }
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of_files_worker); i++)
+        r = make_directory(state, of_files_worker[i], 0);
+    return r;
+}
+
+/* ---- disks ---- */
+
+/* Disks that are asked for at once. */
+#define DISKS_MAX 1024
+
+typedef struct DiskJob {
+    WorkerJob job;
+    Launcher *launcher;
+    int session, socket;
+    bool is_there; /* only to be mounted */
+    DiskSize size;
+    int result;
+    Problem problem;
+} DiskJob;
+
+static void disk_run(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->result = disk->is_there ? session_disk_mount(disk->session, &disk->problem)
+                                  : session_disk_make(disk->session, disk->size, &disk->problem);
+}
+
+static void disk_free(DiskJob *disk)
+{
+    close_fd(&disk->session);
+    free(disk);
+}
+
+/* Answers a question of that process with no more than that it is done, or why it is not. */
+static void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
+{
+    LauncherMsgProblem refused = {
+        .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
+    LauncherMsgNothing done = {0};
+
+    if (r < 0)
+        rpc_answer(socket, asker, LAUNCHER_REFUSED, SCHEMA(LauncherMsgProblem), &refused, NULL, 0);
+    else
+        rpc_answer(socket, asker, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, NULL, 0);
+}
+
+static void disk_done(WorkerJob *job)
+{
+    DiskJob *disk = container_of(job, DiskJob, job);
+
+    disk->launcher->making--;
+    launcher_answer(disk->launcher->files_worker.pid, disk->socket, disk->result, &disk->problem);
+    disk_free(disk);
+}
+
+static int begin_disk(Launcher *launcher, const LauncherRequest *request, int socket)
+{
+    DiskJob *disk = launcher->making < DISKS_MAX ? calloc(1, sizeof(*disk)) : NULL;
+    int r;
+
+    if (!disk)
+        return -EAGAIN;
+    *disk = (DiskJob){.launcher = launcher,
+                      .socket = socket,
+                      .is_there = request->kind == LAUNCHER_MOUNT,
+                      .size = request->disk};
+    disk->session = sources_session(&launcher->sources, request->directory);
+    r = disk->session < 0 ? disk->session : worker_submit(launcher->makers, &disk->job, disk_run, disk_done);
+    if (r < 0)
+        disk_free(disk);
+    else
+        launcher->making++;
+    return r;
+}
+
+static void make_or_mount_disk(Launcher *launcher, const LauncherRequest *request, int socket)
+{
+    Problem problem = PROBLEM_NULL;
+    int r = begin_disk(launcher, request, socket);
+
+    if (r == 0)
+        return;
+    problem_set(&problem, ERR_INTERNAL, "the disk of the session cannot be had now: %s", strerror(-r));
+    launcher_answer(launcher->files_worker.pid, socket, r, &problem);
+}
+
+static void detach_disk(Launcher *launcher, const LauncherRequest *request, int socket)
+{
+    int session _cleanup_(closep) = sources_session(&launcher->sources, request->directory);
+
+    if (session >= 0)
+        session_disk_detach(session);
+    launcher_answer(launcher->files_worker.pid, socket, 0, &PROBLEM_NULL);
+}
+
+int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    Launcher *launcher = container_of(rpc, Launcher, files);
+    const LauncherRequestRules rules = {launcher->config->paths->owner,
+                                        launcher->config->options->allow_network};
+    LauncherRequest request;
+
+    if (launcher_request_read(&request, message, &rules) < 0 ||
+        descriptors->n != launcher_request_descriptors(&request))
+        return -EBADMSG;
+    switch (request.kind) {
+    case LAUNCHER_UNABLE:
+        launcher->problem = request.problem;
+        return 0;
+    case LAUNCHER_DISK:
+    case LAUNCHER_MOUNT:
+        make_or_mount_disk(launcher, &request, descriptors_take(descriptors, 0));
+        return 0;
+    case LAUNCHER_DETACH:
+        detach_disk(launcher, &request, descriptors_take(descriptors, 0));
+        return 0;
+    default:
+        return -EBADMSG;
+    }
+}
+
+static Launcher *launcher_of(LauncherContainers *containers)
+{
+    return container_of(containers, Launcher, containers);
 }
 
 /* ---- what it says ---- */
 
-static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const void *body, const int *fds,
+static void say(Launcher *launcher, LauncherKind kind, const Schema *schema, const void *body, const int *fds,
                 size_t n)
 {
     int r = launcher->rpc.file.loop ? rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n) : 0;
@@ -29,76 +215,66 @@ static void say(Launcher *launcher, SeamKind kind, const Schema *schema, const v
         rpc_lose(&launcher->rpc, r); /* lost, and so not said again */
 }
 
-static void on_started(Wards *wards, const Ward *ward)
+static void on_started(LauncherContainers *containers, const LauncherContainer *container)
 {
-    ContainerGroups groups = wards->engine->ops->groups(ward->container);
+    ContainerGroups groups = containers->engine->ops->groups(container->base);
     int idle _cleanup_(closep) = cgroup_open_idle(groups.idle);
-    SeamStarted started = {
-        .container = text_of(ward->name),
-        .first_process = (uint64_t)ward->first_process,
+    LauncherMsgStarted started = {
+        .container = text_of(container->name),
+        .first_process = (uint64_t)container->first_process,
         .memory = text_of(groups.memory),
         .time = text_of(groups.time),
         .memory_unified = groups.memory_unified,
         .time_unified = groups.time_unified,
     };
 
-    say(launcher_of(wards), SEAM_STARTED, SCHEMA(SeamStarted), &started, &idle, idle >= 0);
+    say(launcher_of(containers), LAUNCHER_STARTED, SCHEMA(LauncherMsgStarted), &started, &idle, idle >= 0);
 }
 
-static void say_failed(Wards *wards, SeamKind kind, const char *name, const Problem *problem)
+static void say_failed(LauncherContainers *containers, LauncherKind kind, const char *name,
+                       const Problem *problem)
 {
-    SeamFailed failed = {
+    LauncherMsgFailed failed = {
         .container = text_of(name), .code = (uint64_t)problem->code, .text = text_of(problem->text)};
 
-    say(launcher_of(wards), kind, SCHEMA(SeamFailed), &failed, NULL, 0);
+    say(launcher_of(containers), kind, SCHEMA(LauncherMsgFailed), &failed, NULL, 0);
 }
 
-static void on_failed(Wards *wards, const char *name, const Problem *problem)
+static void on_failed(LauncherContainers *containers, const char *name, const Problem *problem)
 {
-    say_failed(wards, SEAM_FAILED, name, problem);
+    say_failed(containers, LAUNCHER_FAILED, name, problem);
 }
 
-static void on_gone(Wards *wards, const Ward *ward)
+static void on_gone(LauncherContainers *containers, const LauncherContainer *container)
 {
-    say_failed(wards, SEAM_GONE, ward->name, &ward->problem);
+    say_failed(containers, LAUNCHER_GONE, container->name, &container->problem);
 }
 
-static void on_removed(Wards *wards, const char *name)
+static void on_removed(LauncherContainers *containers, const char *name)
 {
-    SeamName removed = {.container = text_of(name)};
+    LauncherMsgName removed = {.container = text_of(name)};
 
-    say(launcher_of(wards), SEAM_REMOVED, SCHEMA(SeamName), &removed, NULL, 0);
+    say(launcher_of(containers), LAUNCHER_REMOVED, SCHEMA(LauncherMsgName), &removed, NULL, 0);
 }
 
-static void on_swept(Wards *wards, unsigned removed)
+static void on_swept(LauncherContainers *containers, unsigned removed)
 {
-    SeamSwept swept = {.removed = removed};
+    LauncherMsgSwept swept = {.removed = removed};
 
-    say(launcher_of(wards), SEAM_SWEPT, SCHEMA(SeamSwept), &swept, NULL, 0);
+    say(launcher_of(containers), LAUNCHER_SWEPT, SCHEMA(LauncherMsgSwept), &swept, NULL, 0);
 }
 
-static const WardsEvents wards_events = {on_started, on_failed, on_gone, on_removed, on_swept};
+static const LauncherContainersEvents containers_events = {on_started, on_failed, on_gone, on_removed,
+                                                           on_swept};
 
 void launcher_say_log(Launcher *launcher)
 {
     const int log = STDERR_FILENO;
-    SeamNothing nothing = {0};
+    LauncherMsgNothing nothing = {0};
 
-    say(launcher, SEAM_LOG, SCHEMA(SeamNothing), &nothing, &log, 1);
+    say(launcher, LAUNCHER_LOG, SCHEMA(LauncherMsgNothing), &nothing, &log, 1);
     if (launcher->files.file.loop)
-        rpc_send(&launcher->files, SEAM_LOG, 0, SCHEMA(SeamNothing), &nothing, &log, 1);
-}
-
-void launcher_answer(pid_t asker, int socket, int r, const Problem *problem)
-{
-    SeamProblem refused = {
-        .code = (uint64_t)problem->code, .text = text_of(problem->text), .error = (uint64_t)-r};
-    SeamNothing done = {0};
-
-    if (r < 0)
-        rpc_answer(socket, asker, SEAM_REFUSED, SCHEMA(SeamProblem), &refused, NULL, 0);
-    else
-        rpc_answer(socket, asker, SEAM_DONE, SCHEMA(SeamNothing), &done, NULL, 0);
+        rpc_send(&launcher->files, LAUNCHER_LOG, 0, SCHEMA(LauncherMsgNothing), &nothing, &log, 1);
 }
 
 /* ---- beginning ---- */
@@ -153,28 +329,28 @@ static int open_engine(Launcher *launcher, const char *adopted, Problem *problem
 
     if (r < 0)
         return r;
-    launcher->wards = (Wards){
+    launcher->containers = (LauncherContainers){
         .engine = launcher->engine,
         .owner = config->paths->owner,
         .sources = &launcher->sources,
-        .events = &wards_events,
+        .events = &containers_events,
         .most = 2 * (config->options->max_sessions + config->options->pool_limit) + 64,
     };
     look_for_disks(launcher);
     return listen_for_clients(launcher, problem);
 }
 
-static void begin(Launcher *launcher, const Demand *demand, int socket)
+static void begin(Launcher *launcher, const LauncherRequest *request, int socket)
 {
     Problem problem = PROBLEM_NULL;
-    SeamBegun begun;
-    int r = launcher->engine ? 0 : open_engine(launcher, demand->engine, &problem);
+    LauncherMsgBegun begun;
+    int r = launcher->engine ? 0 : open_engine(launcher, request->engine, &problem);
 
     if (r < 0) {
         launcher_answer(launcher->child.pid, socket, r, &problem);
         return;
     }
-    begun = (SeamBegun){
+    begun = (LauncherMsgBegun){
         .engine = text_of(launcher->engine->ops->name),
         .isolates = launcher->engine->ops->isolates,
         .first_process = launcher->engine->ops->peer_is_first_process,
@@ -183,7 +359,7 @@ static void begin(Launcher *launcher, const Demand *demand, int socket)
     };
     const int given[] = {launcher->clients.fd, launcher->door.keys};
 
-    rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamBegun), &begun, given,
+    rpc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun, given,
                launcher->door.keys >= 0 ? 2 : 1);
 }
 
@@ -196,26 +372,27 @@ static void ready(Launcher *launcher)
 
 /* ---- /data ---- */
 
-static int create(Wards *wards, const Demand *demand, Descriptors *descriptors)
+static int create(LauncherContainers *containers, const LauncherRequest *request, Descriptors *descriptors)
 {
-    int data _cleanup_(closep) = demand->data ? descriptors_take(descriptors, 0) : -1;
+    int data _cleanup_(closep) = request->data ? descriptors_take(descriptors, 0) : -1;
 
-    return wards_create(wards, demand, data);
+    return containers_create(containers, request, data);
 }
 
-static void attach_data(Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+static void attach_data(Launcher *launcher, const LauncherRequest *request, Descriptors *descriptors)
 {
     Problem problem = PROBLEM_NULL;
     int data _cleanup_(closep) = descriptors_take(descriptors, 0);
-    int r = wards_attach(&launcher->wards, demand->container, data, &problem);
+    int r = containers_attach(&launcher->containers, request->container, data, &problem);
 
     launcher_answer(launcher->child.pid, descriptors_take(descriptors, 1), r, &problem);
 }
 
-static void attach_packages(Launcher *launcher, const Demand *demand, int socket)
+static void attach_packages(Launcher *launcher, const LauncherRequest *request, int socket)
 {
     Problem problem = PROBLEM_NULL;
-    int r = wards_attach_packages(&launcher->wards, demand->container, demand->packages, &problem);
+    int r =
+        containers_attach_packages(&launcher->containers, request->container, request->packages, &problem);
 
     launcher_answer(launcher->child.pid, socket, r, &problem);
 }
@@ -241,20 +418,20 @@ static bool is_client_of(const Launcher *launcher, int fd, uid_t user)
 /* Likewise with a descriptor, or a negative errno. */
 static void answer_with(const Launcher *launcher, int socket, int fd)
 {
-    const SeamNothing done = {0};
+    const LauncherMsgNothing done = {0};
 
     if (fd < 0)
         launcher_answer(launcher->child.pid, socket, fd, &PROBLEM_NULL);
     else
-        rpc_answer(socket, launcher->child.pid, SEAM_DONE, SCHEMA(SeamNothing), &done, &fd, 1);
+        rpc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, &fd, 1);
 }
 
 /* Opens for the controller a directory of the host, for reading, and only for a user who is connected. */
-static void open_for_user(const Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+static void open_for_user(const Launcher *launcher, const LauncherRequest *request, Descriptors *descriptors)
 {
     int client _cleanup_(closep) = descriptors_take(descriptors, 0);
-    int directory _cleanup_(closep) = is_client_of(launcher, client, demand->user)
-                                          ? open_as(demand->user, demand->path, O_RDONLY | O_DIRECTORY)
+    int directory _cleanup_(closep) = is_client_of(launcher, client, request->user)
+                                          ? open_as(request->user, request->path, O_RDONLY | O_DIRECTORY)
                                           : -EACCES;
 
     answer_with(launcher, descriptors_take(descriptors, 1), directory);
@@ -284,37 +461,37 @@ static void start_net(Launcher *launcher, int socket)
 
 /* ---- dispatching ---- */
 
-static int serve(Launcher *launcher, const Demand *demand, Descriptors *descriptors)
+static int serve(Launcher *launcher, const LauncherRequest *request, Descriptors *descriptors)
 {
-    Wards *wards = &launcher->wards;
+    LauncherContainers *containers = &launcher->containers;
 
-    switch (demand->kind) {
-    case SEAM_READY:
+    switch (request->kind) {
+    case LAUNCHER_READY:
         ready(launcher);
         return 0;
-    case SEAM_CREATE:
-        return create(wards, demand, descriptors);
-    case SEAM_ADOPT:
-        return wards_adopt(wards, demand);
-    case SEAM_REMOVE:
-        return wards_remove(wards, demand->container);
-    case SEAM_LEAVE:
-        return wards_leave(wards, demand->container);
-    case SEAM_SWEEP:
-        return wards_sweep(wards);
-    case SEAM_ATTACH:
-        attach_data(launcher, demand, descriptors);
+    case LAUNCHER_CREATE:
+        return create(containers, request, descriptors);
+    case LAUNCHER_ADOPT:
+        return containers_adopt(containers, request);
+    case LAUNCHER_REMOVE:
+        return containers_remove(containers, request->container);
+    case LAUNCHER_LEAVE:
+        return containers_leave(containers, request->container);
+    case LAUNCHER_SWEEP:
+        return containers_sweep(containers);
+    case LAUNCHER_ATTACH:
+        attach_data(launcher, request, descriptors);
         return 0;
-    case SEAM_PACKAGES:
-        attach_packages(launcher, demand, descriptors_take(descriptors, 0));
+    case LAUNCHER_PACKAGES:
+        attach_packages(launcher, request, descriptors_take(descriptors, 0));
         return 0;
-    case SEAM_OPEN:
-        open_for_user(launcher, demand, descriptors);
+    case LAUNCHER_OPEN:
+        open_for_user(launcher, request, descriptors);
         return 0;
-    case SEAM_EGRESS:
+    case LAUNCHER_EGRESS:
         start_egress(launcher, descriptors_take(descriptors, 0));
         return 0;
-    case SEAM_NET:
+    case LAUNCHER_NET:
         start_net(launcher, descriptors_take(descriptors, 0));
         return 0;
     default:
@@ -325,20 +502,22 @@ static int serve(Launcher *launcher, const Demand *demand, Descriptors *descript
 int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
 {
     Launcher *launcher = container_of(rpc, Launcher, rpc);
-    const DemandRules rules = {launcher->config->paths->owner, launcher->config->options->allow_network};
-    Demand demand;
+    const LauncherRequestRules rules = {launcher->config->paths->owner,
+                                        launcher->config->options->allow_network};
+    LauncherRequest request;
 
-    if (demand_read(&demand, message, &rules) < 0 || descriptors->n != demand_descriptors(&demand))
+    if (launcher_request_read(&request, message, &rules) < 0 ||
+        descriptors->n != launcher_request_descriptors(&request))
         return -EBADMSG;
-    if (demand.kind == SEAM_UNABLE) {
-        launcher->problem = demand.problem;
+    if (request.kind == LAUNCHER_UNABLE) {
+        launcher->problem = request.problem;
         return 0;
     }
-    if ((demand.kind == SEAM_BEGIN) == launcher->begun)
+    if ((request.kind == LAUNCHER_BEGIN) == launcher->begun)
         return -EBADMSG;
     if (launcher->begun)
-        return launcher->engine ? serve(launcher, &demand, descriptors) : -EBADMSG;
+        return launcher->engine ? serve(launcher, &request, descriptors) : -EBADMSG;
     launcher->begun = true;
-    begin(launcher, &demand, descriptors_take(descriptors, 0));
+    begin(launcher, &request, descriptors_take(descriptors, 0));
     return 0;
 }

@@ -107,3 +107,15 @@ int listener_take_passed(const Listener *listener, Peer peer);
 
 /* Ends a connection once nothing else happens in this turn of the loop; on_gone follows. */
 void listener_drop(Listener *listener, Peer peer);
+
+/* Charges of one user, for all that it makes a Listener hold: connections, their bytes that wait to be read
+ * or sent, and requests without an answer. Over the limits of the Listener they are refused: nobody else
+ * notices. */
+typedef struct UserCharge UserCharge;
+
+/* Returns the charge of a peer's user; NULL when the peer is gone. */
+UserCharge *listener_charge(const Listener *listener, Peer peer);
+
+/* Charges one more request of so many bytes. 0 or -EDQUOT. */
+int charge_request(UserCharge *charge, size_t bytes);
+void charge_request_over(UserCharge *charge, size_t bytes);

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "host/link/charge.h"
+#include "host/link/listener.h"
 #include "host/link/envelope.h"
 #include "proto/base/log.h"
 
@@ -42,6 +42,7 @@ void request_forget(Request *request)
     loop_timer_cancel(&request->timer);
     list_remove(&request->link);
     charge_request_over(request->charge, request->bytes);
+    buf_deinit(&request->message);
     free(request);
 }
 

@@ -13,10 +13,12 @@ typedef struct Request {
     uid_t user;  /* asker, and owner of the sessions that it is about */
     bool remote; /* from another machine: nothing of this one is the client's but sessions */
     uint64_t id;
-    struct UserCharge *charge; /* of whoever asks, until it is answered */
-    size_t bytes;              /* charged for it */
-    LoopTimer timer;           /* for requests that wait with a limit; cancelled when answered */
-    void *owner;               /* of the timer */
+    UserCharge *charge; /* of whoever asks, until it is answered */
+    size_t bytes;       /* charged for it */
+    MessageKind kind;   /* of the message, while it is parked: see front_park() */
+    Buf message;        /* to be handled then; empty: it is not parked */
+    LoopTimer timer;    /* for requests that wait with a limit; cancelled when answered */
+    void *owner;        /* of the timer */
 } Request;
 
 /* Returns whether the request may ask for `what`, which only a client on this machine may; if not, it is

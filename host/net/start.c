@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 
 #include "host/net/authorized.h"
+#include "host/net/protocol.h"
 #include "proto/certificate.h"
-#include "host/net/process.h"
 
 #define BACKLOG     256
 #define SECRET_FILE "limpet-net.key_secret"

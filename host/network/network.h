@@ -2,8 +2,39 @@
  * adds headers. As clients say it, as it is checked, and as it is asked. Pure. */
 #pragma once
 
-#include "host/network/ip.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "proto/base/base.h"
 #include "proto/schema.h"
+#include "proto/wire.h"
+
+/* Addresses are of classes: those that are anybody's, and those that lead to the host, its neighbours or what
+ * only they may reach. */
+typedef union IpAddress {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+} IpAddress;
+
+/* An address as a socket has it; an IPv4 one that is written as IPv6 becomes that. False: of neither family.
+ */
+bool ip_from(IpAddress *ret, const struct sockaddr *from);
+
+/* Parses an IP address, brackets around IPv6 allowed; its port is 0. False: the text is none. */
+bool ip_parse(IpAddress *ret, const char *text);
+
+/* Regardless of ports. */
+bool ip_equal(const IpAddress *one, const IpAddress *other);
+
+/* On the internet, and not one of those that stand for another, or with which a cloud talks to its machines.
+ */
+bool ip_is_public(const IpAddress *address);
+
+#define IP_TEXT_SIZE INET6_ADDRSTRLEN
+const char *ip_text(char ret[static IP_TEXT_SIZE], const IpAddress *address);
+socklen_t ip_size(const IpAddress *address);
+void ip_set_port(IpAddress *address, uint16_t port);
 
 #define HOST_SIZE 254 /* a name of the DNS with its '\0', or an address without brackets */
 
@@ -44,12 +75,7 @@ typedef struct Network {
     size_t n_bindings;
 } Network;
 
-#define NETWORK_PORT   443 /* where a rule names none */
 #define NETWORK_DOMAIN ".limpet"
-
-/* "host", "host:port", "*.domain:port", "*", an address with brackets where it is IPv6. 0, or -EPROTO with
- * the problem set. */
-int network_rule_parse(NetworkRule *ret, Text pattern, Problem *problem);
 
 /* From `allow` and `bindings` as the options have them, of which nothing is believed. 0, or -EPROTO with the
  * problem set, which repeats nothing secret. */
@@ -62,12 +88,19 @@ static inline bool network_is_empty(const Network *network)
 
 /* Returns whether a rule names that host, which is normalised, and port. */
 bool network_allows(const Network *network, const char *host, uint16_t port);
+
 /* Returns whether a connection may go to an address that was found for a host it may reach: a public one, or
  * one that a rule names as it is; `localhost` names 127.0.0.1 and ::1. `own`: it is one of this machine. */
 bool network_allows_address(const Network *network, const IpAddress *address, uint16_t port, bool own);
+
 /* The same of the host of a binding. */
 bool network_binding_allows_address(const NetworkBinding *binding, const IpAddress *address, bool own);
+
 /* The binding of NAME.limpet, or NULL. */
 const NetworkBinding *network_binding(const Network *network, const char *host);
+
 /* Returns whether the host is the name of a binding, or could be. */
 bool network_is_binding_name(const char *host);
+
+/* Writes a map of bindings (msgpack_object_map) without their headers. */
+void network_write_public(Writer *w, const void *source);

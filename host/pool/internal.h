@@ -1,6 +1,5 @@
-/* Shared by the files of the pool: pool.c (when spares are made and claimed), kinds.c (the kinds that there
- * are), spare.c (one of them), waiters.c (clients that wait for one) and imports.c. Nobody else includes
- * this. */
+/* Shared by the files of the pool: pool.c (when spares are made, claimed and waited for) and spares.c (kinds
+ * of them, and each one). Nobody else includes this. */
 #pragma once
 
 #include "host/pool/pool.h"
@@ -35,7 +34,7 @@ typedef struct PoolKind {
     uint64_t not_before;    /* clock_now(): none is made until then */
 } PoolKind;
 
-/* Spare: a container that waits for a session, from its birth until a session claims it or it is gone. */
+/* Spare: a container that waits for a session, from its birth until it is assigned to a session or gone. */
 typedef struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
@@ -65,30 +64,16 @@ Spare *kind_find_ready(PoolKind *kind);
 /* Takes a spare from its kind. */
 void kind_give_up(Spare *spare);
 
-/* imports.c: the modules that spares import */
 /* Checks that the text is names of modules with commas between. */
 int imports_check(const char *imports, Problem *problem);
-/* As an encoded array; points into `imports`. */
-Value imports_value(const char *imports);
 
-/* spare.c */
 /* Begins one of that kind. 0, or negative with the problem set. */
 int spare_start(PoolKind *kind, Problem *problem);
 /* The session that has claimed it does without. */
 void spare_forget(Spare *spare);
-/* Returns whether the spare's process 1 is there at this moment; the loop learns of an end a little later. */
-bool spare_is_alive(const Spare *spare);
-/* Its sandbox's default image is not that of its birth any more. */
-bool spare_is_outdated(const Spare *spare);
 
-/* waiters.c */
-size_t kind_count_waiters(const PoolKind *kind);
-/* As many are being made as somebody waits for, within the limit. */
-void kind_feed(PoolKind *kind);
-/* Whoever waits is served soon: a spare is ready. */
-void kind_serve(PoolKind *kind);
 /* The first who waits, if anybody does, gets that instead. The kind may be gone afterwards. */
-void kind_disappoint(PoolKind *kind, const PoolFailure *failure);
+void kind_fail_waiter(PoolKind *kind, const PoolFailure *failure);
 
 /* pool.c: what becomes of a spare */
 void pool_spare_ready(Spare *spare);

@@ -1,9 +1,10 @@
 #include "host/pool/pool.h"
 
 #include <errno.h>
+#include <stdio.h>
 
-#include "host/pool/memory.h"
 #include "host/pool/internal.h"
+#include "proto/base/base.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -26,6 +27,25 @@
 #define LIVED_NSEC    (60 * NSEC_PER_SEC) /* the end of one that lived so long is the first again */
 
 static void wake(Pool *pool);
+static void make_for_waiters(PoolKind *kind);
+static void serve_waiters(PoolKind *kind);
+static size_t count_waiters(const PoolKind *kind);
+
+/* ---- the host's memory ---- */
+
+uint64_t memory_available(void)
+{
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[128];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof(line), file))
+        found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (file)
+        fclose(file);
+    return found ? kib << 10 : UINT64_MAX;
+}
 
 /* ---- making ---- */
 
@@ -44,7 +64,7 @@ static bool is_quiet(const Pool *pool, uint64_t now)
     const Sandbox *sandbox;
 
     list_foreach (sandbox, &pool->sandboxes->list, Sandbox, link)
-        if (sandbox->trunk &&
+        if (sandbox->root &&
             (sandbox->state < SANDBOX_READY || sandbox_is_busy(sandbox) || now - sandbox->used < QUIET_NSEC))
             return false;
     return true;
@@ -133,7 +153,7 @@ static void review(PoolKind *kind, uint64_t now)
         log_info("spare containers ended", "reason=%s", "the host is short of memory");
         kind->not_before = now + YIELD_NSEC;
     }
-    kind_trim(kind, MAX(short_of_memory ? 0 : kind->target, kind_count_waiters(kind)));
+    kind_trim(kind, MAX(short_of_memory ? 0 : kind->target, count_waiters(kind)));
     if (!kind->standard && list_empty(&kind->waiters) && now - kind->claimed >= KIND_NSEC)
         kind_free(kind);
 }
@@ -186,7 +206,7 @@ void pool_spare_ready(Spare *spare)
     if (kind->failures > 0)
         log_info("spare containers work again", "container=%s", spare->sandbox->container_name);
     kind->filled = true;
-    kind_serve(kind);
+    serve_waiters(kind);
     wake(kind->pool);
 }
 
@@ -213,9 +233,9 @@ void pool_spare_lost(Spare *spare, const char *reason)
     kind_give_up(spare);
     note_failure(kind, reason);
     if (spare->ready == 0)
-        kind_disappoint(kind, &failure);
+        kind_fail_waiter(kind, &failure);
     else
-        kind_feed(kind); /* a lost spare was counted on */
+        make_for_waiters(kind); /* a lost spare was counted on */
 }
 
 void pool_not_imported(Pool *pool, const Value *failed)
@@ -239,11 +259,11 @@ static void raise_target(PoolKind *kind)
 }
 
 /* Without data it would be another session: one of a template cannot do without the spare. */
-static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, SessionOptions *options,
+static int claim(Sandbox **ret, Spare *spare, const SandboxAssignment *assignment, SessionOptions *options,
                  const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = spare->sandbox;
-    int r = sandbox_claim(sandbox, holder, options, problem);
+    int r = sandbox_assign(sandbox, assignment, options, problem);
 
     if (r == -EOPNOTSUPP && spare->template)
         return r;
@@ -254,7 +274,7 @@ static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, Sessi
         return 0;
     }
     spare->kind->failures = 0;
-    kind_feed(spare->kind);
+    make_for_waiters(spare->kind);
     spare_forget(spare);
     sandbox->owner = owner;
     sandbox->userdata = NULL;
@@ -262,11 +282,11 @@ static int claim(Sandbox **ret, Spare *spare, const SandboxHolder *holder, Sessi
     return 0;
 }
 
-int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *holder,
-               SessionOptions *options, const SandboxOwner *owner, Problem *problem)
+int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignment *assignment,
+                SessionOptions *options, const SandboxOwner *owner, Problem *problem)
 {
     bool none = pool->stopped || (pool->off && !tmpl);
-    PoolKind *kind = none ? NULL : kind_of(pool, options, holder->output_id != NULL, tmpl);
+    PoolKind *kind = none ? NULL : kind_of(pool, options, assignment->output_id != NULL, tmpl);
     Spare *spare = kind ? kind_find_ready(kind) : NULL;
 
     *ret = NULL;
@@ -275,7 +295,7 @@ int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *h
     kind->claimed = clock_now();
     wake(pool);
     if (spare)
-        return claim(ret, spare, holder, options, owner, problem);
+        return claim(ret, spare, assignment, options, owner, problem);
     raise_target(kind);
     return 0;
 }
@@ -287,14 +307,14 @@ size_t pool_ready(const Pool *pool)
     return count(pool, SANDBOX_SPARE);
 }
 
-bool pool_yield(Pool *pool)
+bool pool_evict(Pool *pool)
 {
     bool any = !pool_is_empty(pool);
     PoolKind *kind;
 
     list_foreach (kind, &pool->kinds, PoolKind, link) {
         kind->not_before = clock_now() + YIELD_NSEC;
-        kind_trim(kind, kind_count_waiters(kind));
+        kind_trim(kind, count_waiters(kind));
     }
     return any;
 }
@@ -351,4 +371,158 @@ Pool *pool_free(Pool *pool)
         pool_stop(pool);
     free(pool);
     return NULL;
+}
+
+/* ---- waiters for a spare of a template ----
+ *
+ * Waiters for a spare of a template: these are made at once, whatever else runs. */
+
+/* Kinds for which somebody waits at once. */
+#define WAITED_FOR_MAX 8
+
+/* waiters.c */
+static size_t count_waiters(const PoolKind *kind)
+{
+    size_t n = 0;
+
+    for (const List *at = kind->waiters.next; at != &kind->waiters; at = at->next)
+        n++;
+    return n;
+}
+
+static PoolWaiter *take_first(PoolKind *kind)
+{
+    List *link = list_first(&kind->waiters);
+
+    if (link)
+        list_remove(link);
+    return link ? list_entry(link, PoolWaiter, link) : NULL;
+}
+
+/* ---- making ---- */
+
+static void tell(List *waiters, const PoolFailure *failure)
+{
+    PoolWaiter *waiter;
+
+    list_foreach (waiter, waiters, PoolWaiter, link) {
+        list_remove(&waiter->link);
+        waiter->done(waiter, failure);
+    }
+}
+
+/* As many are being made as somebody waits for, within the limit. */
+static void make_for_waiters(PoolKind *kind)
+{
+    PoolFailure failure = {.problem = PROBLEM_NULL};
+    List failed = LIST_INIT(failed);
+
+    for (size_t n = kind_count_warming(kind); n < MIN(count_waiters(kind), MAX(kind->pool->limit, 1));)
+        if (spare_start(kind, &failure.problem) < 0)
+            list_append(&failed, &take_first(kind)->link);
+        else
+            n++;
+    tell(&failed, &failure);
+}
+
+/* The others may still get theirs. */
+void kind_fail_waiter(PoolKind *kind, const PoolFailure *failure)
+{
+    PoolWaiter *waiter = take_first(kind);
+
+    if (!waiter)
+        return;
+    if (!kind->pool->stopped)
+        make_for_waiters(kind);
+    waiter->done(waiter, failure);
+}
+
+/* ---- serving ---- */
+
+static PoolKind *find_served(Pool *pool)
+{
+    PoolKind *kind;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link)
+        if (!list_empty(&kind->waiters) && kind_find_ready(kind))
+            return kind;
+    return NULL;
+}
+
+/* Serves one waiter at a time: its callback may change everything. */
+static void on_serving(LoopTimer *timer)
+{
+    PoolKind *kind = find_served(container_of(timer, Pool, serving));
+    PoolWaiter *waiter = kind ? take_first(kind) : NULL;
+
+    if (!waiter)
+        return;
+    serve_waiters(kind);
+    make_for_waiters(kind);
+    waiter->done(waiter, NULL);
+}
+
+/* Whoever waits is served soon: a spare is ready. */
+static void serve_waiters(PoolKind *kind)
+{
+    Pool *pool = kind->pool;
+
+    if (!pool->stopped && !list_empty(&kind->waiters))
+        loop_timer_set(pool->sandboxes->loop, &pool->serving, clock_now(), on_serving);
+}
+
+/* ---- waiting ---- */
+
+static size_t count_waited_for(const Pool *pool)
+{
+    const PoolKind *kind;
+    size_t n = 0;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link)
+        n += !list_empty(&kind->waiters);
+    return n;
+}
+
+int pool_wait(Pool *pool, Template *tmpl, const SessionOptions *options, bool ephemeral, PoolWaiter *waiter,
+              Problem *problem)
+{
+    PoolKind *kind;
+
+    if (pool->stopped)
+        return problem_set(problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    kind = kind_of(pool, options, ephemeral, tmpl);
+    if (!kind)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    if (list_empty(&kind->waiters) && count_waited_for(pool) >= WAITED_FOR_MAX)
+        return problem_set(problem, ERR_BUSY,
+                           "sandboxes of %u templates are being made already; try again when one is ready",
+                           WAITED_FOR_MAX);
+    kind->claimed = clock_now();
+    list_append(&kind->waiters, &waiter->link);
+    if (kind_find_ready(kind))
+        serve_waiters(kind);
+    else
+        make_for_waiters(kind);
+    return 0;
+}
+
+void pool_forget(Pool *pool, const Template *tmpl)
+{
+    PoolFailure failure = {.problem = PROBLEM_NULL};
+    List waiters = LIST_INIT(waiters);
+    PoolWaiter *waiter;
+    PoolKind *kind;
+
+    if (pool->stopped)
+        return; /* its kinds are gone, or about to be */
+    problem_set(&failure.problem, ERR_NO_SUCH_TEMPLATE, "the template '%s' was removed or replaced",
+                tmpl->name);
+    list_foreach (kind, &pool->kinds, PoolKind, link) {
+        if (kind->template != tmpl)
+            continue;
+        while ((waiter = take_first(kind)))
+            list_append(&waiters, &waiter->link);
+        kind_free(kind);
+    }
+    tell(&waiters, &failure);
 }

@@ -40,11 +40,11 @@ void pool_begin(Pool *pool);
 /* No spare is made any more; those that there are remain to be closed. */
 void pool_stop(Pool *pool);
 
-/* A spare of a template (NULL: of none) becomes READY for that holder, and whoever owns it now. 0: *ret is
- * NULL when there is none, and the options are as they were; otherwise they are taken over. Negative with the
- * problem set when no spare of the template will do. */
-int pool_claim(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxHolder *holder,
-               SessionOptions *options, const SandboxOwner *owner, Problem *problem);
+/* A spare of a template (NULL: of none) becomes READY for that user and name, and whoever owns it now. 0:
+ * *ret is NULL when there is none, and the options are as they were; otherwise they are taken over. Negative
+ * with the problem set when no spare of the template will do. */
+int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignment *assignment,
+                SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
 /* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with
  * the problem set, and the waiter is not told. */
@@ -58,6 +58,10 @@ size_t pool_ready(const Pool *pool);
 
 /* Closes all spares and makes none for a while, because a session could not be had. Whether there were any.
  */
-bool pool_yield(Pool *pool);
+bool pool_evict(Pool *pool);
 /* Returns whether no spare is left, not even one that is closing. */
 bool pool_is_empty(const Pool *pool);
+
+/* Bytes of memory of the host that programs can have without swapping, as the kernel estimates; UINT64_MAX
+ * when it does not say. */
+uint64_t memory_available(void);

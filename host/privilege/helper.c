@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "host/privilege/rpc.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 /* Arguments: its name, the process that starts it, whose rights it has ("-": its own), the level of its log,
@@ -129,9 +130,82 @@ int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const c
     return 0;
 }
 
-int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem)
+int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem)
 {
     rights.account = orders->account;
     rights.keeps_account = orders->keeps_account;
     return rights_drop(&rights, orders->parent, problem);
+}
+
+/* ---- as its client sees it ---- */
+
+#define PAUSE_LEAST (20 * NSEC_PER_MSEC)
+#define PAUSE_MOST  (5 * NSEC_PER_SEC)
+
+static void begin_process(HelperProcess *process);
+
+static void on_retry(LoopTimer *timer)
+{
+    begin_process(container_of(timer, HelperProcess, retry));
+}
+
+static void begin_later(HelperProcess *process)
+{
+    if (clock_now() - process->started > PAUSE_MOST)
+        process->pause = PAUSE_LEAST;
+    else
+        process->pause = MIN(2 * process->pause, PAUSE_MOST);
+    loop_timer_set(process->loop, &process->retry, clock_now() + process->pause, on_retry);
+}
+
+static void on_lost(Rpc *rpc, int error)
+{
+    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
+
+    log_error("process ended, starting another", "name=%s reason=%s", process->ops->name, strerror(-error));
+    rpc_close(rpc);
+    begin_later(process);
+}
+
+static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+{
+    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
+
+    return process->ops->message ? process->ops->message(process, message, descriptors) : -EBADMSG;
+}
+
+static const RpcEvents events = {on_message, on_lost};
+
+static void begin_process(HelperProcess *process)
+{
+    int socket, r = process->start(process->userdata, &socket);
+
+    process->started = clock_now();
+    if (r == 0)
+        r = rpc_open(&process->rpc, process->loop, socket, &events);
+    if (r == 0) {
+        process->ops->begun(process);
+        return;
+    }
+    log_error("process not started", "name=%s error=%s", process->ops->name, strerror(-r));
+    begin_later(process);
+}
+
+void helper_process_init(HelperProcess *process, const HelperProcessOps *ops, Loop *loop,
+                         HelperProcessStarter *start, void *userdata)
+{
+    *process =
+        (HelperProcess){.ops = ops, .loop = loop, .start = start, .userdata = userdata, .pause = PAUSE_LEAST};
+}
+
+void helper_process_deinit(HelperProcess *process)
+{
+    loop_timer_cancel(&process->retry);
+    rpc_close(&process->rpc);
+}
+
+void helper_process_want(HelperProcess *process)
+{
+    if (!helper_process_is_there(process) && !loop_timer_is_set(&process->retry))
+        begin_process(process);
 }

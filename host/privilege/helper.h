@@ -2,7 +2,8 @@
  * beside it. Nothing of whoever starts it is in its memory, and nothing of it is at the same address. */
 #pragma once
 
-#include "host/privilege/drop.h"
+#include "host/privilege/confine.h"
+#include "host/privilege/rpc.h"
 #include "proto/base/loop.h"
 
 /* Its descriptors besides the standard ones: the socket to whoever started it, then what it is given. */
@@ -24,8 +25,10 @@ typedef struct Helper {
  * says to ask again. 0 or a negative errno. `on_exit` may be NULL. */
 int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
                  void (*on_exit)(LoopChild *child, int status), int *ret_socket);
+
 /* Kills it, if it runs; `on_exit` follows. */
 void helper_kill(LoopChild *child);
+
 /* Likewise, and waits until it is gone. */
 void helper_end(LoopChild *child);
 
@@ -41,5 +44,45 @@ typedef struct HelperOrders {
 /* Reads what helper_start() has given it, with `n_fds` descriptors, and sets up its log under `program`. 0,
  * or -EINVAL where somebody else has started it. */
 int helper_begin(HelperOrders *ret, int argc, char **argv, size_t n_fds, const char *program);
+
 /* rights_drop() with the account that it was given. */
-int helper_drop(const HelperOrders *orders, Remnant rights, Problem *problem);
+int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem);
+
+/* ---- as its client sees it ---- */
+
+/* HelperProcess: a helper that is there as long as its client: one that ends is started again, at once, and
+ * after longer and longer pauses where it ends at once. */
+typedef struct HelperProcess HelperProcess;
+
+/* Starts it; *ret_socket is our end. 0 or a negative errno. */
+typedef int HelperProcessStarter(void *userdata, int *ret_socket);
+
+typedef struct HelperProcessOps {
+    const char *name; /* for the log */
+    /* The process is there and knows nothing yet. */
+    void (*begun)(HelperProcess *process);
+    /* As RpcEvents.message. NULL: it has nothing to say. */
+    int (*message)(HelperProcess *process, const Message *message, Descriptors *descriptors);
+} HelperProcessOps;
+
+struct HelperProcess {
+    const HelperProcessOps *ops;
+    Loop *loop;
+    HelperProcessStarter *start;
+    void *userdata; /* of `start` */
+    Rpc rpc;        /* open where it is there */
+    LoopTimer retry;
+    uint64_t pause, started;
+};
+
+void helper_process_init(HelperProcess *process, const HelperProcessOps *ops, Loop *loop,
+                         HelperProcessStarter *start, void *userdata);
+void helper_process_deinit(HelperProcess *process);
+
+/* Starts it, unless it is there or about to be. */
+void helper_process_want(HelperProcess *process);
+
+static inline bool helper_process_is_there(const HelperProcess *process)
+{
+    return process->rpc.file.loop != NULL;
+}

@@ -3,18 +3,58 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <uthash.h>
 
-#include "host/files/open_as.h"
-#include "host/privilege/asking.h"
-#include "host/privilege/internal.h"
-#include "host/privilege/packet.h"
+#include "host/engine/cgroup.h"
+#include "host/engine/image.h"
+#include "host/files/access.h"
+#include "host/privilege/launcher_protocol.h"
+#include "host/privilege/rpc.h"
 #include "proto/base/log.h"
+
+typedef struct RemoteContainer {
+    Container container;
+    UT_hash_handle by_name;
+    char name[64];
+    bool started, removing;
+    int idle; /* descriptor that set_idle writes to, or -1 */
+    Cgroup memory, time;
+} RemoteContainer;
+
+struct Remote {
+    Engine engine;
+    EngineOps ops;
+    Rpc rpc;
+    EngineConfig config;
+    RemoteContainer *by_name;
+    int clients;
+    int keys; /* keys to let in over a network, until they are taken */
+    char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
+    void (*sweep_done)(void *userdata, unsigned removed);
+    void *sweep_userdata;
+    void (*log_moved)(void *userdata);
+    void *log_userdata;
+    void (*keys_changed)(void *userdata, int keys);
+    void *keys_userdata;
+    int (*client_of)(void *userdata, uid_t user);
+    void *client_userdata;
+};
+
+static inline Remote *remote_of(Engine *engine)
+{
+    return container_of(engine, Remote, engine);
+}
+
+static inline RemoteContainer *remote_container(Container *container)
+{
+    return container_of(container, RemoteContainer, container);
+}
 
 /* ---- questions ---- */
 
 /* Asks a question whose answer says no more than that it is done. */
-int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, const void *body,
-                   int descriptor, Problem *problem)
+static int remote_ask_for(const Remote *remote, LauncherKind kind, const Schema *schema, const void *body,
+                          int descriptor, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
 
@@ -22,7 +62,7 @@ int remote_ask_for(const Remote *remote, SeamKind kind, const Schema *schema, co
 }
 
 /* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
-void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void *body)
+static void remote_say(Remote *remote, LauncherKind kind, const Schema *schema, const void *body)
 {
     int r = rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
 
@@ -30,13 +70,224 @@ void remote_say(Remote *remote, SeamKind kind, const Schema *schema, const void 
         rpc_lose(&remote->rpc, r);
 }
 
-void remote_free(Remote *remote)
+static void remote_free(Remote *remote)
 {
     open_as_set(NULL, NULL);
     rpc_close(&remote->rpc);
     close_fd(&remote->clients);
     close_fd(&remote->keys);
     free(remote);
+}
+
+/* ---- the engine ---- */
+
+static RemoteContainer *remote_find(const Remote *remote, Text name)
+{
+    RemoteContainer *container = NULL;
+
+    HASH_FIND(by_name, remote->by_name, name.data, name.size, container);
+    return container;
+}
+
+static void remote_container_free(RemoteContainer *container)
+{
+    HASH_DELETE(by_name, remote_of(container->container.engine)->by_name, container);
+    close_fd(&container->idle);
+    cgroup_deinit(&container->memory);
+    cgroup_deinit(&container->time);
+    free(container);
+}
+
+static RemoteContainer *container_new(Remote *remote, const char *name, const ContainerEvents *events,
+                                      void *userdata)
+{
+    RemoteContainer *container = calloc(1, sizeof(*container));
+
+    if (!container)
+        return NULL;
+    container->container = (Container){&remote->engine, *events, userdata};
+    container->idle = -1;
+    snprintf(container->name, sizeof(container->name), "%s", name);
+    HASH_ADD(by_name, remote->by_name, name[0], strlen(container->name), container);
+    if (!container->by_name.tbl) {
+        free(container);
+        return NULL;
+    }
+    return container;
+}
+
+static void say_name(RemoteContainer *container, LauncherKind kind)
+{
+    LauncherMsgName name = {.container = text_of(container->name)};
+
+    remote_say(remote_of(container->container.engine), kind, SCHEMA(LauncherMsgName), &name);
+}
+
+/* Returns the part of a path between two others, "" where they are not there. The launcher makes the path
+ * itself. */
+static Text part(const char *path, const char *before, const char *between, const char *after)
+{
+    size_t b = strlen(before), m = strlen(between), a = strlen(after), n = strlen(path);
+
+    if (n <= b + m + a || strncmp(path, before, b) != 0 || strncmp(path + b, between, m) != 0 ||
+        strcmp(path + n - a, after) != 0)
+        return (Text){"", 0};
+    return (Text){path + b + m, n - b - m - a};
+}
+
+static int get(Engine *engine, LauncherKind kind, const ContainerSpec *spec, const ContainerEvents *events,
+               void *userdata, Container **ret, Problem *problem)
+{
+    Remote *remote = remote_of(engine);
+    LauncherMsgContainer wanted = {
+        .container = text_of(spec->name),
+        .session = text_of(spec->session),
+        .directory = part(spec->session_dir, remote->config.state_dir, "/sessions/", "/files"),
+        .link = text_of(strrchr(spec->link_dir, '/') + 1),
+        .image = text_of(spec->image),
+        .network = text_of(spec->network),
+        .data = kind == LAUNCHER_CREATE && spec->data >= 0,
+        .work = spec->work,
+        .memory = spec->memory,
+        .pids = spec->pids,
+        .largest_file = spec->largest_file,
+        .cpus = spec->cpus,
+    };
+    RemoteContainer *container = container_new(remote, spec->name, events, userdata);
+    int r = container ? rpc_send(&remote->rpc, kind, 0, SCHEMA(LauncherMsgContainer), &wanted, &spec->data,
+                                 wanted.data)
+                      : -ENOMEM;
+
+    if (r == -EPIPE)
+        launcher_lost(&remote->rpc, r); /* a refusal would end a session that the next controller can adopt */
+    if (r < 0) {
+        if (container)
+            remote_container_free(container);
+        return problem_set(problem, ERR_INTERNAL, "the launcher cannot be asked: %s", strerror(-r));
+    }
+    *ret = &container->container;
+    return 0;
+}
+
+static int remote_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                         void *userdata, Container **ret, Problem *problem)
+{
+    return get(engine, LAUNCHER_CREATE, spec, events, userdata, ret, problem);
+}
+
+static int remote_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                        void *userdata, Container **ret, Problem *problem)
+{
+    return get(engine, LAUNCHER_ADOPT, spec, events, userdata, ret, problem);
+}
+
+static void remote_remove(Container *base)
+{
+    if (!remote_container(base)->removing)
+        say_name(remote_container(base), LAUNCHER_REMOVE);
+    remote_container(base)->removing = true;
+}
+
+static void remote_leave(Container *base)
+{
+    say_name(remote_container(base), LAUNCHER_LEAVE);
+    remote_container_free(remote_container(base));
+}
+
+static int remote_attach_data(Container *base, int data, Problem *problem)
+{
+    LauncherMsgName name = {.container = text_of(remote_container(base)->name)};
+
+    return remote_ask_for(remote_of(base->engine), LAUNCHER_ATTACH, SCHEMA(LauncherMsgName), &name, data,
+                          problem);
+}
+
+static int remote_attach_packages(Container *base, const char *name, Problem *problem)
+{
+    LauncherMsgPackages packages = {.container = text_of(remote_container(base)->name),
+                                    .packages = text_of(name)};
+
+    return remote_ask_for(remote_of(base->engine), LAUNCHER_PACKAGES, SCHEMA(LauncherMsgPackages), &packages,
+                          -1, problem);
+}
+
+static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
+{
+    return cgroup_read_memory(&remote_container(base)->memory, ret_bytes, ret_oom_kills);
+}
+
+static int remote_time(Container *base, uint64_t *ret_nsec)
+{
+    return cgroup_read_time(&remote_container(base)->time, ret_nsec);
+}
+
+static int remote_set_idle(Container *base, bool idle)
+{
+    if (remote_container(base)->idle < 0)
+        return -ENOENT;
+    return pwrite(remote_container(base)->idle, idle ? "1" : "0", 1, 0) < 0 ? -errno : 0;
+}
+
+static ContainerGroups remote_groups(Container *base)
+{
+    const RemoteContainer *container = remote_container(base);
+
+    return (ContainerGroups){
+        .memory = container->memory.directory,
+        .time = container->time.directory,
+        .memory_unified = container->memory.unified,
+        .time_unified = container->time.unified,
+    };
+}
+
+static void remote_sweep(Engine *engine, void (*done)(void *userdata, unsigned removed), void *userdata)
+{
+    Remote *remote = remote_of(engine);
+    LauncherMsgNothing nothing = {0};
+
+    remote->sweep_done = done;
+    remote->sweep_userdata = userdata;
+    remote_say(remote, LAUNCHER_SWEEP, SCHEMA(LauncherMsgNothing), &nothing);
+}
+
+/* Returns the default image. Where it may change meanwhile it is read here: from a file that everybody may
+ * read. */
+static const char *remote_default_image(Engine *engine)
+{
+    Remote *remote = remote_of(engine);
+
+    if (strcmp(remote->name, "oci") == 0)
+        image_default(&remote->config, remote->image, sizeof(remote->image));
+    return remote->image;
+}
+
+static void remote_close(Engine *engine)
+{
+    remote_free(remote_of(engine));
+}
+
+/* Sets the operations of the engine, as the launcher describes it. */
+static void remote_set_ops(Remote *remote, bool isolates, bool first_process)
+{
+    remote->ops = (EngineOps){
+        .name = remote->name,
+        .isolates = isolates,
+        .peer_is_first_process = first_process,
+        .close = remote_close,
+        .create = remote_create,
+        .adopt = remote_adopt,
+        .remove = remote_remove,
+        .leave = remote_leave,
+        .attach_data = remote_attach_data,
+        .attach_packages = remote_attach_packages,
+        .sweep = remote_sweep,
+        .memory = remote_memory,
+        .time = remote_time,
+        .set_idle = remote_set_idle,
+        .groups = remote_groups,
+        .default_image = remote_default_image,
+    };
+    remote->engine.ops = &remote->ops;
 }
 
 /* ---- what the launcher tells ---- */
@@ -49,10 +300,10 @@ static void set_group(Cgroup *cgroup, Text directory, bool unified)
 static int on_started(Remote *remote, const msgpack_object_map *body, Descriptors *descriptors,
                       Problem *problem)
 {
-    SeamStarted started;
+    LauncherMsgStarted started;
     RemoteContainer *container;
 
-    if (body_decode(&started, SeamStarted, body, problem) < 0)
+    if (body_decode(&started, LauncherMsgStarted, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, started.container);
     if (!container || container->started)
@@ -67,21 +318,21 @@ static int on_started(Remote *remote, const msgpack_object_map *body, Descriptor
     return 0;
 }
 
-static int on_failed(Remote *remote, SeamKind kind, const msgpack_object_map *body, Problem *problem)
+static int on_failed(Remote *remote, LauncherKind kind, const msgpack_object_map *body, Problem *problem)
 {
     Problem told = PROBLEM_NULL;
     RemoteContainer *container;
     Container *base;
-    SeamFailed failed;
+    LauncherMsgFailed failed;
 
-    if (body_decode(&failed, SeamFailed, body, problem) < 0)
+    if (body_decode(&failed, LauncherMsgFailed, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, failed.container);
     if (!container || container->removing)
         return 0;
     base = &container->container;
     problem_set(&told, (ErrorCode)failed.code, "%.*s", (int)failed.text.size, failed.text.data);
-    if (kind == SEAM_GONE)
+    if (kind == LAUNCHER_GONE)
         base->events.gone(base, base->userdata, told.text);
     else
         base->events.failed(base, base->userdata, &told);
@@ -92,10 +343,10 @@ static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *p
 {
     void (*removed)(void *userdata);
     RemoteContainer *container;
-    SeamName name;
+    LauncherMsgName name;
     void *userdata;
 
-    if (body_decode(&name, SeamName, body, problem) < 0)
+    if (body_decode(&name, LauncherMsgName, body, problem) < 0)
         return -EBADMSG;
     container = remote_find(remote, name.container);
     if (!container)
@@ -110,9 +361,9 @@ static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *p
 static int on_swept(Remote *remote, const msgpack_object_map *body, Problem *problem)
 {
     void (*done)(void *userdata, unsigned removed) = remote->sweep_done;
-    SeamSwept swept;
+    LauncherMsgSwept swept;
 
-    if (body_decode(&swept, SeamSwept, body, problem) < 0)
+    if (body_decode(&swept, LauncherMsgSwept, body, problem) < 0)
         return -EBADMSG;
     remote->sweep_done = NULL;
     if (done) /* otherwise it was an earlier controller's */
@@ -164,19 +415,19 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     Remote *remote = container_of(rpc, Remote, rpc);
     Problem problem = PROBLEM_NULL;
 
-    switch ((SeamKind)message->kind) {
-    case SEAM_STARTED:
+    switch ((LauncherKind)message->kind) {
+    case LAUNCHER_STARTED:
         return on_started(remote, &message->body, descriptors, &problem);
-    case SEAM_FAILED:
-    case SEAM_GONE:
-        return on_failed(remote, (SeamKind)message->kind, &message->body, &problem);
-    case SEAM_REMOVED:
+    case LAUNCHER_FAILED:
+    case LAUNCHER_GONE:
+        return on_failed(remote, (LauncherKind)message->kind, &message->body, &problem);
+    case LAUNCHER_REMOVED:
         return on_removed(remote, &message->body, &problem);
-    case SEAM_SWEPT:
+    case LAUNCHER_SWEPT:
         return on_swept(remote, &message->body, &problem);
-    case SEAM_LOG:
+    case LAUNCHER_LOG:
         return on_log(remote, descriptors);
-    case SEAM_KEYS:
+    case LAUNCHER_KEYS:
         return on_keys(remote, descriptors);
     default:
         return -EBADMSG;
@@ -191,14 +442,15 @@ static const RpcEvents rpc_events = {on_message, launcher_lost};
 static int open_for_user(void *userdata, uid_t user, const char *path)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
-    SeamOpen wanted = {.user = user, .path = text_of(path)};
+    LauncherMsgOpen wanted = {.user = user, .path = text_of(path)};
     Problem problem = PROBLEM_NULL;
     const Remote *remote = userdata;
     int client = remote->client_of ? remote->client_of(remote->client_userdata, user) : -1, r;
 
     if (client < 0)
         return -EACCES;
-    r = launcher_ask(&remote->rpc, SEAM_OPEN, SCHEMA(SeamOpen), &wanted, client, &answer, &problem);
+    r = launcher_ask(&remote->rpc, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted, client, &answer,
+                     &problem);
     if (r < 0)
         return r;
     r = descriptors_take(&answer.descriptors, 0);
@@ -207,11 +459,12 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
 
 /* ---- the processes that are connected to others ---- */
 
-static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
+static int start_process(Remote *remote, LauncherKind kind, int *ret_socket)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = launcher_ask(&remote->rpc, kind, SCHEMA(SeamNothing), &(SeamNothing){0}, -1, &answer, &problem);
+    int r = launcher_ask(&remote->rpc, kind, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, -1,
+                         &answer, &problem);
     int socket;
 
     if (r < 0)
@@ -225,12 +478,12 @@ static int start_process(Remote *remote, SeamKind kind, int *ret_socket)
 
 int remote_start_egress(Remote *remote, int *ret_socket)
 {
-    return start_process(remote, SEAM_EGRESS, ret_socket);
+    return start_process(remote, LAUNCHER_EGRESS, ret_socket);
 }
 
 int remote_start_net(Remote *remote, int *ret_socket)
 {
-    return start_process(remote, SEAM_NET, ret_socket);
+    return start_process(remote, LAUNCHER_NET, ret_socket);
 }
 
 /* ---- beginning ---- */
@@ -243,12 +496,13 @@ static void keep(char *ret, size_t size, Text text)
 static int begin(Remote *remote, const char *engine, Problem *problem)
 {
     RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
-    SeamEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
-    SeamBegun begun = {0};
-    int r = launcher_ask(&remote->rpc, SEAM_BEGIN, SCHEMA(SeamEngine), &adopted, -1, &answer, problem);
+    LauncherMsgEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
+    LauncherMsgBegun begun = {0};
+    int r =
+        launcher_ask(&remote->rpc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, -1, &answer, problem);
 
     if (r == 0)
-        r = body_decode(&begun, SeamBegun, &answer.message.body, problem);
+        r = body_decode(&begun, LauncherMsgBegun, &answer.message.body, problem);
     if (r < 0)
         return r;
     keep(remote->name, sizeof(remote->name), begun.engine);
@@ -308,18 +562,14 @@ const char *remote_no_disks(const Remote *remote)
 
 void remote_ready(Remote *remote)
 {
-    SeamNothing nothing = {0};
+    LauncherMsgNothing nothing = {0};
 
-    remote_say(remote, SEAM_READY, SCHEMA(SeamNothing), &nothing);
+    remote_say(remote, LAUNCHER_READY, SCHEMA(LauncherMsgNothing), &nothing);
 }
 
 void remote_unable(int socket, const Problem *problem)
 {
-    SeamProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
-    int r;
-    _cleanup_(packet_freep) Packet *packet =
-        packet_new(SEAM_UNABLE, 0, SCHEMA(SeamProblem), &told, NULL, 0, &r);
+    LauncherMsgProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
 
-    if (packet)
-        packet_send(socket, packet);
+    rpc_send_over(socket, LAUNCHER_UNABLE, SCHEMA(LauncherMsgProblem), &told, NULL, 0);
 }

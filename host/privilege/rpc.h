@@ -6,11 +6,21 @@
  * waits. */
 #pragma once
 
-#include "host/privilege/packet.h"
+#include "proto/base/list.h"
 #include "proto/base/loop.h"
+#include "proto/fields.h"
 
-/* Packets that may wait for a peer that does not read. One more is too much. */
-#define RPC_QUEUE_MAX 4096u
+#define RPC_PACKET_MAX      (64u << 10)
+#define RPC_DESCRIPTORS_MAX 8u
+
+/* Descriptors that came with a message: whoever handles it takes out what it keeps, the rest is closed. */
+typedef struct Descriptors {
+    int fd[RPC_DESCRIPTORS_MAX];
+    size_t n;
+} Descriptors;
+
+/* Returns the descriptor, the caller's from now on; -1 when it did not come, or was taken. */
+int descriptors_take(Descriptors *descriptors, size_t i);
 
 typedef struct Rpc Rpc;
 
@@ -45,6 +55,10 @@ void rpc_close(Rpc *rpc);
  * message_append() has it. */
 int rpc_send(Rpc *rpc, unsigned kind, uint64_t id, const Schema *schema, const void *body,
              const int *descriptors, size_t n);
+
+/* Sends one message over a socket of such a pair that is nobody's Rpc. Never waits. 0 or a negative errno. */
+int rpc_send_over(int socket, unsigned kind, const Schema *schema, const void *body, const int *descriptors,
+                  size_t n);
 
 /* Ends it for that reason, of which the event tells. */
 void rpc_lose(Rpc *rpc, int error);

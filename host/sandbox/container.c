@@ -1,10 +1,222 @@
-/* Making the container of a sandbox, and removing it. */
+/* Making what a sandbox consists of, and removing it: its directories, its network and its container. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "host/sandbox/data.h"
 #include "host/sandbox/internal.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* ---- network ----
+ *
+ * Network of a sandbox: its options say what it may reach, the egress process enforces it, and a port of the
+ * loopback of its container leads there. */
+
+int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options, Problem *problem)
+{
+    const Sandboxes *all = sandbox->all;
+    const EgressRules rules = {name, &options->allow, &options->bindings, all->options->network_limit,
+                               sandbox->owner->trusts_rules};
+    char path[PATH_MAX];
+    int r;
+
+    snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
+    /* A sandbox that an earlier controller served has programs that ask: they are told that nothing is
+     * allowed any more. */
+    if (!session_options_reach(options) && !sandbox_is_proxied(sandbox) && access(path, F_OK) < 0)
+        return 0;
+    r = egress_serve(all->egress, &sandbox->egress, path, &rules);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the network rules cannot take effect: %s", strerror(-r));
+    guest_admit(sandbox->guest, GUEST_EGRESS);
+    return 0;
+}
+
+bool sandbox_is_proxied(const Sandbox *sandbox)
+{
+    return sandbox->egress.client != NULL;
+}
+
+int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *problem)
+{
+    SessionOptions changed;
+    int r = session_options_change_network(&changed, &sandbox->options, given, problem);
+
+    if (r == 0)
+        r = sandbox_serve_network(sandbox, sandbox->name, &changed, problem);
+    session_options_take_network(&sandbox->options, &changed, r == 0);
+    if (r < 0)
+        return r;
+    sandbox->all->events->changed(sandbox);
+    /* A supervisor that is not connected is told with its welcome. */
+    if (sandbox_is_proxied(sandbox) && sandbox->state == SANDBOX_READY)
+        sandbox_send(sandbox, MSG_SET_NETWORK, sandboxes_next_number(sandbox->all));
+    return 0;
+}
+
+/* ---- places ----
+ *
+ * Places of a sandbox on the host: its directories with their disk, and the one where its supervisor
+ * connects. */
+
+static FilesRoom room_of(const SessionOptions *options)
+{
+    return (FilesRoom){options->disk, options->files};
+}
+
+static bool is_another_users(const Sandbox *sandbox)
+{
+    return sandbox->user != sandbox->all->paths->user;
+}
+
+/* No name has an @. */
+void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name)
+{
+    if (is_another_users(sandbox))
+        snprintf(ret, PUBLISHED_ID_SIZE, "%u@%s", (unsigned)sandbox->user, name);
+    else
+        snprintf(ret, PUBLISHED_ID_SIZE, "%s", name);
+}
+
+static int claim_published(Sandbox *sandbox, const char *name, const FilesRoom *room, Problem *problem)
+{
+    char id[PUBLISHED_ID_SIZE];
+
+    sandbox_published_id(id, sandbox, name);
+    return session_files_claim(&sandbox->files, id, is_another_users(sandbox) ? sandbox->user : NO_UINT, room,
+                               problem);
+}
+
+int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem)
+{
+    const FilesRoom room = room_of(&sandbox->options);
+
+    return claim_published(sandbox, name, &room, problem);
+}
+
+/* Another user gets to what is published, and not to where the rest is. */
+static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
+{
+    char id[INSTANCE_SIZE + 1];
+    int r;
+
+    snprintf(id, sizeof(id), PRIVATE_MARK "%s", sandbox->instance);
+    r = session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral, false,
+                           problem);
+    return r < 0 ? r : claim_published(sandbox, name, NULL, problem);
+}
+
+/* Makes what can be made at once, with the published directory unless the sandbox is a spare. */
+static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
+{
+    if (is_another_users(sandbox))
+        return make_apart(sandbox, id, problem);
+    return session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral,
+                              sandbox->state != SANDBOX_WARMING, problem);
+}
+
+int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
+{
+    return session_files_watch(&sandbox->files, room_of(&sandbox->options), problem);
+}
+
+/* Watches for artifacts, unless the sandbox is a spare: its files are watched once they are a session's. */
+static int finish_places(Sandbox *sandbox, Problem *problem)
+{
+    return sandbox->state == SANDBOX_WARMING ? 0 : sandbox_watch_artifacts(sandbox, problem);
+}
+
+/* A step that took a moment is done. Whether there is more to do. */
+static bool go_on(Sandbox *sandbox, const KeeperAnswer *answer)
+{
+    sandbox->places.making = false;
+    if (sandbox_is_ending(sandbox))
+        sandbox_end(sandbox);
+    else if (answer->problem)
+        sandbox->places.made(sandbox, answer->problem);
+    else
+        return true;
+    return false;
+}
+
+static void finish_later(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    sandbox->places.made(sandbox, finish_places(sandbox, &problem) < 0 ? &problem : NULL);
+}
+
+static void on_template_put(void *userdata, KeeperAnswer *answer)
+{
+    if (go_on(userdata, answer))
+        finish_later(userdata);
+}
+
+static int put_template(Sandbox *sandbox, Problem *problem)
+{
+    int r = session_files_put_template(&sandbox->files, sandbox->spare_spec.template, on_template_put,
+                                       sandbox, problem);
+
+    sandbox->places.making = r == 0;
+    return r;
+}
+
+static void on_filled(void *userdata, KeeperAnswer *answer)
+{
+    Sandbox *sandbox = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    if (!go_on(sandbox, answer))
+        return;
+    if (!sandbox->spare_spec.template)
+        finish_later(sandbox);
+    else if (put_template(sandbox, &problem) < 0)
+        sandbox->places.made(sandbox, &problem);
+}
+
+/* At once, or on a disk or with the files of a template, which takes a moment. */
+static int fill_places(Sandbox *sandbox, Problem *problem)
+{
+    int r;
+
+    if (sandbox->all->has_disks) {
+        r = session_files_fill_disk(&sandbox->files, room_of(&sandbox->options), on_filled, sandbox, problem);
+        sandbox->places.making = r == 0;
+        return r;
+    }
+    r = session_files_fill(&sandbox->files, problem);
+    if (r < 0)
+        return r;
+    return sandbox->spare_spec.template ? put_template(sandbox, problem) : finish_places(sandbox, problem);
+}
+
+int sandbox_make_link(Sandbox *sandbox, Problem *problem)
+{
+    int r =
+        guest_new(&sandbox->guest, sandbox->all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
+
+    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+}
+
+/* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
+ * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise
+ * it is not, and they are there now. 0, or negative with the problem set. */
+static int make_places(Sandbox *sandbox, const char *output_id,
+                       void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem)
+{
+    const char *id = output_id ? output_id : sandbox->name;
+    int r = make_directories(sandbox, id, problem);
+
+    sandbox->places.made = made;
+    if (r == 0)
+        r = sandbox_make_link(sandbox, problem);
+    return r < 0 ? r : fill_places(sandbox, problem);
+}
+
+/* ---- container ---- */
 
 /* Until spares that gave way are gone. */
 #define RETRY_PAUSE        (20 * NSEC_PER_MSEC)
@@ -19,7 +231,7 @@ static void fail(Sandbox *sandbox, const Problem *problem)
     sandbox_give_up(sandbox, problem);
 }
 
-static void give_up(Sandbox *sandbox, const char *reason)
+static void give_up_container(Sandbox *sandbox, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
@@ -44,7 +256,7 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox->state >= SANDBOX_PARKING)
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
-        give_up(sandbox, "a process other than its first one answered for it");
+        give_up_container(sandbox, "a process other than its first one answered for it");
         return;
     }
     if (attach_packages(sandbox, &problem) < 0) {
@@ -101,7 +313,7 @@ static void on_gone(Container *container, void *userdata, const char *why)
 
     snprintf(reason, sizeof(reason), "its container is gone: %s", why);
     if (sandbox->state != SANDBOX_PARKING)
-        give_up(sandbox, reason);
+        give_up_container(sandbox, reason);
 }
 
 /* Returns the limit of a single file, 0 for none: with a disk, more than the disk holds, so that a file that
@@ -138,7 +350,7 @@ static void wait_for_start(Sandbox *sandbox)
     const Options *options = sandbox->all->options;
     double seconds = options->start_timeout;
 
-    if (sandbox->birth.setup.data)
+    if (sandbox->spare_spec.setup.data)
         seconds += options->template_setup_timeout;
     if (sandbox->state == SANDBOX_WAKING)
         seconds += SAVE_SECONDS;
@@ -184,8 +396,8 @@ static int begin_container(Sandbox *sandbox, Problem *problem)
     return sandbox_create_container(sandbox, problem);
 }
 
-/* Gives the turns that wait the reason itself, before the sandbox ends: they would have got it if all of this
- * were done at once. */
+/* Gives the requests that wait the reason itself, before the sandbox ends: they would have got it if all of
+ * this were done at once. */
 static void on_places_made(Sandbox *sandbox, const Problem *failure)
 {
     Problem problem = PROBLEM_NULL;
@@ -209,7 +421,7 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     int r;
 
     sandbox_set_container_name(sandbox);
-    r = sandbox_make_places(sandbox, output_id, on_places_made, problem);
+    r = make_places(sandbox, output_id, on_places_made, problem);
     if (r == 0 && sandbox->places.making)
         wait_for_start(sandbox);
     else if (r == 0)
@@ -219,21 +431,21 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     return r;
 }
 
-int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assignment, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem)
 {
-    Sandbox *sandbox = sandbox_new(all, holder->output_id != NULL, options, owner, NULL);
+    Sandbox *sandbox = sandbox_new(all, assignment->output_id != NULL, options, owner, NULL);
     int r;
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    sandbox->user = sandbox->files.user = holder->user;
-    sandbox->restorer = holder->restorer;
-    snprintf(sandbox->name, sizeof(sandbox->name), "%s", holder->name);
-    r = sandbox_begin(sandbox, holder->output_id, problem);
+    sandbox->user = sandbox->files.user = assignment->user;
+    sandbox->restorer = assignment->restorer;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    r = sandbox_begin(sandbox, assignment->output_id, problem);
     if (r < 0)
         return r;
-    courtesy_wanted(&sandbox->courtesy);
+    cpu_yield_wanted(&sandbox->cpu_yield);
     *ret = sandbox;
     return 0;
 }

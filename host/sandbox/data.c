@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "host/files/access.h"
 #include "host/files/beneath.h"
-#include "host/files/open_as.h"
 
 static int path_of(char ret[static PATH_MAX], int fd)
 {

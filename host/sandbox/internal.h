@@ -13,33 +13,24 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
                      void *userdata);
 void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
-/* Fails all errands: requests beside the sandbox's turns, which are answered no more. */
-void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text);
-void sandbox_note_kills(Sandbox *sandbox); /* those that were before now count for no call */
+void sandbox_parked(Sandbox *sandbox);       /* the same, and its files stay */
+extern const GuestEvents sandbox_guest_events;
 
-/* places.c */
-/* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
- * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise
- * it is not, and they are there now. 0, or negative with the problem set. */
-int sandbox_make_places(Sandbox *sandbox, const char *output_id,
-                        void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem);
+/* container.c */
 int sandbox_make_link(Sandbox *sandbox, Problem *problem); /* where its supervisor connects */
 int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
-FilesRoom sandbox_room(const SessionOptions *options);
 /* Name of the place where the sandbox publishes: `name` of its user. */
 #define PUBLISHED_ID_SIZE (LIMIT_SESSION_NAME + 16)
 void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name);
 /* Settles that, and watches. As session_files_claim. */
 int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
 
-/* network.c */
 /* Serves the network that these options allow, under that name; does nothing when they allow nothing and
  * nothing was served. 0, or negative with the problem set. */
 int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptions *options,
                           Problem *problem);
 bool sandbox_is_proxied(const Sandbox *sandbox);
 
-/* container.c */
 /* Makes places and container; freed on failure. */
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
@@ -54,26 +45,16 @@ int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 
-/* restore.c */
-/* Tries again to have its files. 0, or negative with the problem set. */
-int sandbox_find_files(Sandbox *sandbox, Problem *problem);
-
-/* park.c */
-void sandbox_parked(Sandbox *sandbox);
-
-/* turns.c */
-Turn *sandbox_find_sent(const Sandbox *sandbox, uint64_t number); /* by its message; NULL when unknown */
+/* guest_request.c */
+GuestRequest *sandbox_find_sent(const Sandbox *sandbox,
+                                uint64_t number); /* by its message; NULL when unknown */
 /* The answers to those that were sent before the message of that number do not come any more, but for those
  * that `hello` tells of. */
-void sandbox_disconnect_turns(Sandbox *sandbox, uint64_t number, const GuestHello *hello);
-void sandbox_end_all_turns(Sandbox *sandbox, const char *reason);
-void sandbox_leave_turns(Sandbox *sandbox);
+void sandbox_cut_off_requests(Sandbox *sandbox, uint64_t number, const GuestHello *hello);
+void sandbox_end_all_requests(Sandbox *sandbox, const char *reason);
+void sandbox_leave_requests(Sandbox *sandbox);
+void sandbox_send_queries(Sandbox *sandbox); /* those that may be */
+void sandbox_fail_queries(Sandbox *sandbox, ErrorCode code, const char *text);
 
-/* Returns whether a turn or errand that waits may be sent now; otherwise sandbox_resume() follows, or the
- * sandbox's end. */
-bool sandbox_takes(Sandbox *sandbox);
 /* Begins what waits. */
 void sandbox_resume(Sandbox *sandbox);
-
-/* supervisor.c */
-extern const GuestEvents sandbox_guest_events;

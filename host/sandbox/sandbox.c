@@ -1,12 +1,54 @@
 #include "host/sandbox/sandbox.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "host/sandbox/internal.h"
+#include "host/sandbox/sandboxes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+static int find_files(Sandbox *sandbox, Problem *problem);
+
+/* ---- all of them ---- */
+
+void sandboxes_init(Sandboxes *all)
+{
+    list_init(&all->list);
+    cpu_yields_init(&all->cpu_yields);
+}
+
+void sandboxes_deinit(Sandboxes *all)
+{
+    cpu_yields_deinit(&all->cpu_yields);
+}
+
+uint64_t sandboxes_next_number(Sandboxes *all)
+{
+    if (all->last_number == 0)
+        all->last_number = (uint64_t)(clock_unix() * 1e6);
+    return ++all->last_number;
+}
+
+const char *sandboxes_engine(const Sandboxes *all)
+{
+    return all->engine->ops->name;
+}
+
+const char *sandboxes_image(const Sandboxes *all)
+{
+    return all->engine->ops->default_image(all->engine);
+}
+
+bool sandboxes_isolate(const Sandboxes *all)
+{
+    return all->engine->ops->isolates;
+}
+
+/* ---- one of them ---- */
 
 bool instance_make(char ret[static INSTANCE_SIZE])
 {
@@ -18,11 +60,11 @@ bool instance_make(char ret[static INSTANCE_SIZE])
     return true;
 }
 
-/* ---- courtesy ---- */
+/* ---- CPU yield ---- */
 
-static int set_idle(Courtesy *courtesy, bool idle)
+static int set_idle(CpuYield *cpu_yield, bool idle)
 {
-    Sandbox *sandbox = container_of(courtesy, Sandbox, courtesy);
+    Sandbox *sandbox = container_of(cpu_yield, Sandbox, cpu_yield);
     int r = sandbox->all->engine->ops->set_idle(sandbox->container, idle);
 
     if (r == 0)
@@ -30,14 +72,14 @@ static int set_idle(Courtesy *courtesy, bool idle)
     return r;
 }
 
-static int processor_time(const Courtesy *courtesy, uint64_t *ret_nsec)
+static int processor_time(const CpuYield *cpu_yield, uint64_t *ret_nsec)
 {
-    const Sandbox *sandbox = container_of(courtesy, const Sandbox, courtesy);
+    const Sandbox *sandbox = container_of(cpu_yield, const Sandbox, cpu_yield);
 
     return sandbox->all->engine->ops->time(sandbox->container, ret_nsec);
 }
 
-static const CourtesyOps courtesy_ops = {.set_idle = set_idle, .time = processor_time};
+static const CpuYieldOps cpu_yield_ops = {.set_idle = set_idle, .time = processor_time};
 
 Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
                      void *userdata)
@@ -61,17 +103,17 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     session_files_init(&sandbox->files, all->keeper);
     sandbox->files.user = sandbox->user;
     list_append(&all->list, &sandbox->link);
-    courtesy_init(&sandbox->courtesy, &all->courtesies, &courtesy_ops);
-    list_init(&sandbox->turns);
-    errands_init(&sandbox->errands);
-    list_init(&sandbox->beside);
+    cpu_yield_init(&sandbox->cpu_yield, &all->cpu_yields, &cpu_yield_ops);
+    list_init(&sandbox->waiting);
+    list_init(&sandbox->queries);
+    list_init(&sandbox->programs);
     return sandbox;
 }
 
 void sandbox_free(Sandbox *sandbox)
 {
     list_remove(&sandbox->link);
-    courtesy_deinit(&sandbox->courtesy);
+    cpu_yield_deinit(&sandbox->cpu_yield);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
@@ -92,7 +134,8 @@ int sandbox_memory(const Sandbox *sandbox, uint64_t *ret_bytes)
     return sandbox->all->engine->ops->memory(sandbox->container, ret_bytes, NULL);
 }
 
-void sandbox_note_kills(Sandbox *sandbox)
+/* those that were before now count for no call */
+static void note_kills(Sandbox *sandbox)
 {
     if (sandbox->all->engine->ops->memory(sandbox->container, NULL, &sandbox->oom_kills) < 0)
         sandbox->oom_kills = 0;
@@ -120,11 +163,11 @@ static void become(Sandbox *sandbox)
         break;
     case SANDBOX_ADOPTING:
         sandbox->state = SANDBOX_READY;
-        courtesy_adopted(&sandbox->courtesy);
+        cpu_yield_adopted(&sandbox->cpu_yield);
         break;
     default:
         sandbox->state = SANDBOX_READY;
-        sandbox_note_kills(sandbox);
+        note_kills(sandbox);
     }
 }
 
@@ -137,8 +180,8 @@ void sandbox_become_ready(Sandbox *sandbox)
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
     sandbox_next(sandbox);
-    errands_resume(sandbox);
-    sandbox_start_beside(sandbox);
+    sandbox_send_queries(sandbox);
+    sandbox_start_programs(sandbox);
 }
 
 void sandbox_supervisor_ready(Sandbox *sandbox)
@@ -156,14 +199,6 @@ void sandbox_end(Sandbox *sandbox)
     all->events->gone(all->userdata);
 }
 
-void sandbox_fail_errands(Sandbox *sandbox, ErrorCode code, const char *text)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, code, "%s", text);
-    errands_fail_all(sandbox, &problem);
-}
-
 /* Nothing can be said of it any more while it is taken apart. */
 bool sandbox_leave(Sandbox *sandbox)
 {
@@ -174,8 +209,8 @@ bool sandbox_leave(Sandbox *sandbox)
     log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
     sandbox->state = SANDBOX_LEFT;
     sandbox->all->events->over(sandbox);
-    sandbox_leave_turns(sandbox);
-    sandbox_fail_errands(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
+    sandbox_leave_requests(sandbox);
+    sandbox_fail_queries(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
     if (!parked) {
         sandbox->all->engine->ops->leave(sandbox->container);
         guest_leave(take(sandbox->guest));
@@ -196,9 +231,9 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
-    sandbox_end_all_turns(sandbox, reason);
+    sandbox_end_all_requests(sandbox, reason);
     snprintf(text, sizeof(text), "the session was closed: %s", reason);
-    sandbox_fail_errands(sandbox, ERR_SESSION_CLOSED, text);
+    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED, text);
     sandbox->owner->closing(sandbox, reason);
 }
 
@@ -208,4 +243,464 @@ void sandbox_close(Sandbox *sandbox, const char *reason)
         return;
     begin_closing(sandbox, reason);
     sandbox_remove_container(sandbox);
+}
+
+/* ---- messages of its supervisor ----
+ *
+ * Messages of a sandbox's supervisor, and the requests and the owner that they concern. */
+
+static void give_up_for(Sandbox *sandbox, const char *reason)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
+    sandbox_give_up(sandbox, &problem);
+}
+
+static void violation(void *userdata, const char *what)
+{
+    Sandbox *sandbox = userdata;
+
+    log_warn("supervisor broke the protocol", "session=%s what=%s", sandbox->name, what);
+    give_up_for(sandbox, "its supervisor broke the protocol");
+}
+
+static bool is_known(MessageKind kind)
+{
+    switch (kind) {
+    case MSG_EXECUTED:
+    case MSG_OUTPUT:
+    case MSG_DISPLAY:
+    case MSG_ASK:
+    case MSG_PREPARED:
+    case MSG_ERROR:
+    case MSG_REPLY:
+    case MSG_FILE_FAILED:
+    case MSG_INSTALL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Asks for packages, unless the sandbox is nobody's session: then nobody can be asked. */
+static int on_install(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    MsgInstallAsked asked;
+
+    if (body_decode(&asked, MsgInstallAsked, &message->body, problem) < 0)
+        return -EPROTO;
+    if (sandbox->root)
+        sandbox->all->events->asked(sandbox, message->id, asked.packages);
+    return 0;
+}
+
+/* About a request that was sent, or else for the owner. */
+static int deliver(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    GuestRequest *request;
+
+    if (message->kind == MSG_INSTALL) /* whose ids are the supervisor's own */
+        return on_install(sandbox, message, problem);
+    request = sandbox_find_sent(sandbox, message->id);
+    if (request)
+        return request->ops->message(request, message, problem);
+    return sandbox->owner->message(sandbox, message, problem);
+}
+
+static void on_message(void *userdata, const Message *message)
+{
+    Sandbox *sandbox = userdata;
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox->state >= SANDBOX_PARKING)
+        return;
+    if (!is_known(message->kind))
+        violation(sandbox, message_name(message->kind));
+    else if (deliver(sandbox, message, &problem) < 0)
+        violation(sandbox, problem.text);
+}
+
+static ErrorCode error_code(uint64_t number)
+{
+    static const ErrorCode known[] = {
+        ERR_NO_SUCH_CHECKPOINT, ERR_CHECKPOINT_FAILED, ERR_BRANCH_EXISTS, ERR_BUSY,        ERR_BAD_REQUEST,
+        ERR_TOO_LARGE,          ERR_NO_SUCH_RUN,       ERR_NOT_LISTENING, ERR_SAVE_FAILED, ERR_RESTORE_FAILED,
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (known[i] == number)
+            return known[i];
+    return ERR_INTERNAL;
+}
+
+int sandbox_refusal(Problem *ret, const Message *message, Problem *problem)
+{
+    MsgError said;
+    int r = body_decode(&said, MsgError, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    problem_set(ret, error_code(said.number), "%.*s", (int)said.message.size, said.message.data);
+    if (ret->code == ERR_INTERNAL)
+        problem_prefix(ret, "the supervisor of the session");
+    return 0;
+}
+
+int sandbox_send(Sandbox *sandbox, MessageKind kind, uint64_t id)
+{
+    return guest_send(sandbox->guest, kind, id, MsgNothing, &(MsgNothing){0});
+}
+
+/* NAN where an image that knows no other one has the same. */
+static double setup_timeout(const Sandbox *sandbox)
+{
+    double seconds = sandbox->all->options->template_setup_timeout;
+
+    return sandbox->spare_spec.setup.data && seconds != SETUP_SECONDS ? seconds : NAN;
+}
+
+static int send_welcome(Sandbox *sandbox, uint64_t number)
+{
+    const SessionOptions *options = &sandbox->options;
+    MsgGuestWelcome welcome = {
+        .env = value_encoded(&options->env),
+        .output_limit = LIMIT_OUTPUT,
+        .spill_limit = LIMIT_SPILL,
+        .checkpoint = text_of(options->checkpoint),
+        .checkpoint_budget = options->memory / 2,
+        .memory = options->memory,
+        .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* never 0 */
+        .setup_timeout = NAN,
+    };
+
+    welcome.proxied = sandbox_is_proxied(sandbox);
+    if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
+        welcome.imports = sandbox->spare_spec.imports;
+        welcome.setup = sandbox->spare_spec.setup;
+        welcome.setup_timeout = setup_timeout(sandbox);
+    }
+    return guest_send(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
+}
+
+/* An honest one has no reason to connect as often within a minute. */
+#define HELLOS_MAX 100
+
+static bool connects_too_often(Sandbox *sandbox)
+{
+    uint64_t now = clock_now();
+
+    if (now - sandbox->hellos_since > 60 * NSEC_PER_SEC) {
+        sandbox->hellos_since = now;
+        sandbox->hellos = 0;
+    }
+    return ++sandbox->hellos > HELLOS_MAX;
+}
+
+/* An interrupt may have been lost with the connection. */
+static void interrupt_again(Sandbox *sandbox)
+{
+    const GuestRequest *request = sandbox->running;
+
+    if (request && request->interrupted && request->state == REQUEST_SENT)
+        sandbox_send(sandbox, MSG_INTERRUPT, request->number);
+}
+
+/* Answers that were under way when the connection broke do not come any more. What is sent through the new
+ * one, behind its welcome, is answered there. */
+static void on_hello(void *userdata, const GuestHello *hello)
+{
+    Sandbox *sandbox = userdata;
+    uint64_t welcome = sandboxes_next_number(sandbox->all);
+
+    if (sandbox->state >= SANDBOX_PARKING)
+        return;
+    /* An adopted container is not known yet, nor whether the kernel has killed for memory in it, by which the
+     * supervisor's last call is judged; packages come before any code. The supervisor connects again. */
+    if ((sandbox->state == SANDBOX_ADOPTING || *sandbox->packages) && sandbox->awaits & AWAITS_CONTAINER) {
+        guest_drop(sandbox->guest);
+        return;
+    }
+    if (connects_too_often(sandbox)) {
+        violation(sandbox, "connections, one after the other");
+        return;
+    }
+    if (send_welcome(sandbox, welcome) < 0) {
+        give_up_for(sandbox, "its supervisor cannot be reached");
+        return;
+    }
+    sandbox_cut_off_requests(sandbox, welcome, hello);
+    interrupt_again(sandbox);
+    if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
+        sandbox->owner->hello(sandbox, hello);
+    if (sandbox->state == SANDBOX_READY)
+        sandbox_resume(sandbox);
+}
+
+static void on_taken(void *userdata)
+{
+    sandbox_resume(userdata);
+}
+
+const GuestEvents sandbox_guest_events = {
+    .hello = on_hello,
+    .message = on_message,
+    .taken = on_taken,
+    .violation = violation,
+};
+
+/* ---- spares ----
+ *
+ * Sandboxes that are nobody's: how they begin, and become somebody's. */
+
+int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
+                        const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem)
+{
+    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+    int r;
+
+    if (!sandbox)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    sandbox->state = SANDBOX_WARMING;
+    sandbox->spare_spec = *spec;
+    snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", spec->packages ? spec->packages : "");
+    r = sandbox_begin(sandbox, NULL, problem);
+    if (r == 0)
+        *ret = sandbox;
+    return r;
+}
+
+static int send_claim(Sandbox *sandbox, const SessionOptions *options)
+{
+    const MsgClaim claim = {.env = value_encoded(&options->env),
+                            .checkpoint = text_of(options->checkpoint),
+                            .proxied = sandbox_is_proxied(sandbox)};
+
+    return guest_send(sandbox->guest, MSG_CLAIM, sandboxes_next_number(sandbox->all), MsgClaim, &claim);
+}
+
+int sandbox_activate(Sandbox *sandbox)
+{
+    if (send_claim(sandbox, &sandbox->options) < 0)
+        return -EHOSTUNREACH;
+    sandbox->state = SANDBOX_READY;
+    note_kills(sandbox);
+    return 0;
+}
+
+/* From here on it cannot fail. All of it is written down before anyone is told. */
+static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options)
+{
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    sandbox->restorer = assignment->restorer;
+    sandbox->created = clock_unix();
+    sandbox->used = clock_now();
+    session_options_deinit(&sandbox->options);
+    sandbox->options = *options;
+    *options = (SessionOptions){0};
+    sandbox->state = SANDBOX_READY;
+    sandbox->spare_spec = (SpareSpec){0};
+    note_kills(sandbox);
+    sandbox->all->events->assigned(sandbox);
+    log_info("session ready", "session=%s image=%s container=%s", sandbox->name, sandbox->options.image,
+             sandbox->container_name);
+}
+
+static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, Problem *problem)
+{
+    int data _cleanup_(closep) = -1;
+    int r = sandbox_open_data(sandbox, user, options, &data, problem);
+
+    return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
+}
+
+int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
+                   Problem *problem)
+{
+    int r = attach_data(sandbox, assignment->user, options, problem);
+
+    if (r < 0)
+        return r;
+    r = sandbox_serve_network(sandbox, assignment->name, options, problem);
+    if (r < 0)
+        return r;
+    r = send_claim(sandbox, options);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
+    sandbox->user = sandbox->files.user = assignment->user;
+    r = sandbox_claim_published(sandbox, assignment->output_id ? assignment->output_id : assignment->name,
+                                problem);
+    if (r == 0)
+        become_assigned(sandbox, assignment, options);
+    return r;
+}
+
+/* ---- without a container ----
+ *
+ * Sandboxes that are put away, and brought back: without a container, and so without memory. */
+
+/* Nothing of it is used, but watches may be left. */
+static void begin_parking(Sandbox *sandbox)
+{
+    sandbox->state = SANDBOX_PARKING;
+    sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
+    sandbox->retried = false;
+    sandbox->unsettled = 0;
+    loop_timer_cancel(&sandbox->start_timer);
+    loop_timer_cancel(&sandbox->watchdog);
+    loop_timer_cancel(&sandbox->patience);
+    egress_forget(&sandbox->egress);
+    sandbox_remove_container(sandbox);
+}
+
+bool sandbox_park(Sandbox *sandbox)
+{
+    sandbox->parked = clock_unix();
+    if (!sandbox->all->events->parking(sandbox))
+        return false;
+    begin_parking(sandbox);
+    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED,
+                         "the session was idle, and has been saved; watch again to wake it");
+    return true;
+}
+
+/* Writes down that nothing connects any more, before the socket goes. */
+void sandbox_parked(Sandbox *sandbox)
+{
+    log_debug("session has no container", "session=%s", sandbox->name);
+    sandbox->state = SANDBOX_PARKED;
+    sandbox->all->events->changed(sandbox);
+    session_files_sync(&sandbox->files);
+    sandbox->guest = guest_free(sandbox->guest);
+    sandbox->owner->parked(sandbox);
+    sandbox->all->events->parked(sandbox);
+}
+
+static void undo(Sandbox *sandbox)
+{
+    sandbox->state = SANDBOX_PARKED;
+    egress_forget(&sandbox->egress);
+    sandbox->guest = guest_free(sandbox->guest);
+}
+
+int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
+{
+    const SandboxOwner *before = sandbox->owner;
+    int r;
+
+    sandbox->state = SANDBOX_WAKING;
+    sandbox->owner = owner;
+    r = sandbox->places.amiss ? find_files(sandbox, problem) : 0;
+    if (r == 0)
+        r = sandbox_make_link(sandbox, problem);
+    if (r == 0) {
+        sandbox->all->events->changed(sandbox);
+        r = sandbox_create_container(sandbox, problem);
+    }
+    if (r == 0) {
+        cpu_yield_wanted(&sandbox->cpu_yield);
+        return 0;
+    }
+    undo(sandbox);
+    sandbox->owner = before;
+    sandbox->all->events->changed(sandbox);
+    return r;
+}
+
+void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
+{
+    if (sandbox->state != SANDBOX_WAKING) {
+        sandbox_close(sandbox, problem->text);
+        return;
+    }
+    log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
+    begin_parking(sandbox);
+    sandbox->owner->failed(sandbox, problem);
+}
+
+void sandbox_shut_down(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    if (sandbox->state != SANDBOX_PARKING)
+        sandbox_give_up(sandbox, &problem);
+}
+
+/* ---- taking over from an earlier controller ----
+ *
+ * Taking over a sandbox from an earlier controller. */
+
+Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
+                         double created, SessionOptions *options, const SandboxOwner *owner, void *userdata)
+{
+    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+
+    if (!sandbox)
+        return NULL;
+    sandbox->state = SANDBOX_ADOPTING;
+    sandbox->user = sandbox->files.user = user;
+    sandbox->created = created;
+    snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
+    snprintf(sandbox->instance, sizeof(sandbox->instance), "%s", instance);
+    sandbox_set_container_name(sandbox);
+    return sandbox;
+}
+
+int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem *problem)
+{
+    char published_id[PUBLISHED_ID_SIZE];
+    int r;
+
+    sandbox_published_id(published_id, sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name);
+    r = session_files_adopt(&sandbox->files, sandbox->all->paths->state_dir, id, published_id,
+                            sandbox->ephemeral, mounts, problem);
+    if (r == 0)
+        r = sandbox_watch_artifacts(sandbox, problem);
+    sandbox->places.amiss = r < 0;
+    return r;
+}
+
+int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secret, Problem *problem)
+{
+    int r = guest_adopt(&sandbox->guest, sandbox->all, sandbox->files.id, link, secret, &sandbox_guest_events,
+                        sandbox, problem);
+
+    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
+}
+
+/* Tries again to have its files. 0, or negative with the problem set. */
+static int find_files(Sandbox *sandbox, Problem *problem)
+{
+    _cleanup_(freep) char *id = strdup(sandbox->files.id);
+
+    if (!id)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
+    session_files_leave(&sandbox->files);
+    return sandbox_restore_files(sandbox, id, true, problem);
+}
+
+int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
+{
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, -1, problem);
+}
+
+void sandbox_restore_parked(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox->guest && sandbox_restore_container(sandbox, &problem) == 0) {
+        sandbox->state = SANDBOX_PARKING;
+        loop_timer_cancel(&sandbox->start_timer);
+        sandbox_remove_container(sandbox);
+        return;
+    }
+    sandbox->state = SANDBOX_PARKED;
+    sandbox->guest = guest_free(sandbox->guest);
+}
+
+void sandbox_abandon(Sandbox *sandbox)
+{
+    sandbox_end(sandbox);
 }

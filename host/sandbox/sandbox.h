@@ -1,5 +1,5 @@
-/* Sandbox: a container with its supervisor and its files. It does one thing at a time (Turn) for whoever owns
- * it, and tells its owner what becomes of it.
+/* Sandbox: a container with its supervisor and its files. Whoever owns it queues GuestRequests, and is
+ * told what becomes of it.
  *
  *   STARTING ──┐                          for a session that waits for it
  *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
@@ -11,21 +11,20 @@
 #pragma once
 
 #include "host/keeper/client/session_files.h"
-#include "host/sandbox/errand.h"
 #include "host/sandbox/guest.h"
 #include "host/sandbox/sandboxes.h"
 #include "host/config/session_options.h"
-#include "host/sandbox/turn.h"
+#include "host/sandbox/guest_request.h"
 
-typedef struct Diary Diary;
+typedef struct SessionJournal SessionJournal;
 
-/* Contents of a spare before anybody claims it; its owner's memory. */
-typedef struct SandboxBirth {
+/* Contents of a spare until it is assigned; its owner's memory. */
+typedef struct SpareSpec {
     Value imports;        /* the array that its interpreter is told */
     Text setup;           /* code that this runs then; absent: none */
     const char *template; /* id of the files of a template that are put into /session; NULL: none */
     const char *packages; /* the set that is mounted in it before its supervisor is answered; NULL: none */
-} SandboxBirth;
+} SpareSpec;
 
 typedef enum SandboxState {
     SANDBOX_STARTING, /* its container and its supervisor are waited for */
@@ -33,7 +32,7 @@ typedef enum SandboxState {
     SANDBOX_ADOPTING, /* the same, of a container that an earlier controller made */
     SANDBOX_WAKING,   /* the same, of a new container for one that was parked */
     SANDBOX_SPARE,    /* it is up, for nobody yet */
-    SANDBOX_READY,    /* it does turns */
+    SANDBOX_READY,    /* requests are sent to it */
     SANDBOX_PARKING,  /* its container is being removed, and nothing else of it */
     SANDBOX_PARKED,   /* it has no container */
     SANDBOX_CLOSING,  /* its container is being removed */
@@ -52,16 +51,16 @@ typedef struct SandboxOwner {
     /* The supervisor has connected and been welcomed; again after each reconnection. The owner says when it
      * has heard enough: sandbox_supervisor_ready(). */
     void (*hello)(Sandbox *sandbox, const GuestHello *hello);
-    /* A message that is about no turn that is SENT. -EPROTO with the problem set when no honest supervisor
-     * says that. */
+    /* A message that is about no request that is SENT; never NULL. -EPROTO with the problem set when no
+     * honest supervisor says that. */
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
     /* The sandbox is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
     /* The sandbox could not be had; closing follows, or parked for one that was WAKING. */
     void (*failed)(Sandbox *sandbox, const Problem *problem);
-    /* A turn of this session is over, or an errand, and nothing runs. */
+    /* A request of this session is over, and nothing runs. */
     void (*rested)(Sandbox *sandbox, Session *session);
-    /* The sandbox is CLOSING, and its turns have ended. */
+    /* The sandbox is CLOSING, and its requests have ended. */
     void (*closing)(Sandbox *sandbox, const char *reason);
     /* There is no container any more, or it is LEFT: ends in sandbox_free(). */
     void (*gone)(Sandbox *sandbox);
@@ -69,7 +68,7 @@ typedef struct SandboxOwner {
     void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
 
-/* The making of its directories, as far as it takes time, and what became of it; see places.c. */
+/* The making of its directories, as far as it takes time, and what became of it. */
 typedef struct SandboxPlaces {
     bool amiss; /* of one that is PARKED: its files could not be had when it was taken over */
     bool making;
@@ -79,13 +78,13 @@ typedef struct SandboxPlaces {
 /* Prefix of names that no user gives: of a sandbox for one call, and of a spare. */
 #define PRIVATE_MARK "~"
 
-/* User and name that a sandbox is made or claimed for. */
-typedef struct SandboxHolder {
+/* User and name that a sandbox is made for, or a spare is assigned to. */
+typedef struct SandboxAssignment {
     uid_t user;
     const char *name;
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
-} SandboxHolder;
+} SandboxAssignment;
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
 #define INSTANCE_SIZE 17
@@ -100,12 +99,11 @@ struct Sandbox {
     unsigned awaits; /* SandboxAwaits */
     const SandboxOwner *owner;
     void *userdata; /* the owner's */
-    Session *
-        trunk; /* whose it is, of the sessions that live in it; NULL of a spare. Nothing here looks into it */
-    Diary *diary; /* what is written down of it. Likewise */
+    Session *root;  /* whose it is, of the sessions in it; NULL of a spare. Nothing here looks into it */
+    SessionJournal *session_journal; /* what is written down of it. Likewise */
 
     uid_t user;                        /* whose it is; of a spare the controller's own */
-    char name[LIMIT_SESSION_PATH + 1]; /* the trunk's, or one of its own */
+    char name[LIMIT_SESSION_PATH + 1]; /* the root session's, or one of its own */
     char instance[INSTANCE_SIZE];      /* names this life of it */
     double created;                    /* Unix seconds: when it became somebody's */
     double parked;                     /* Unix seconds: when it lost its container, where it is PARKED */
@@ -115,13 +113,13 @@ struct Sandbox {
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
-    SandboxBirth birth; /* of a spare */
+    SpareSpec spare_spec; /* of a spare */
 
     SessionFiles files;
     SandboxPlaces places;
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
-    bool held;                         /* its turns wait: there are packages to come before any code */
+    bool held; /* exclusive requests wait: there are packages to come before any code */
 
     Container *container;
     char container_name[64];
@@ -133,18 +131,18 @@ struct Sandbox {
     bool retried;       /* its container could not be made once */
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
-    Turn *running;
-    List turns;  /* Turn.link: what waits */
-    List beside; /* Turn.link: what goes on beside these */
-    Errands errands;
-    LoopTimer watchdog; /* the supervisor must answer the running turn before */
+    GuestRequest *running;
+    List waiting;       /* GuestRequests of LANE_EXCLUSIVE that wait */
+    List programs;      /* those of LANE_PROGRAM */
+    List queries;       /* those of the other lanes */
+    LoopTimer watchdog; /* the supervisor must answer the running request before */
     LoopTimer patience; /* set while something waits for the supervisor to take what was sent */
-    Courtesy courtesy;
+    CpuYield cpu_yield;
 };
 
-/* Begins one for that holder. `options` is taken over. 0, or negative with the problem set and nothing begun.
- * Nobody is told anything before it returns. */
-int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxHolder *holder, SessionOptions *options,
+/* Begins one for that user and name. `options` is taken over. 0, or negative with the problem set and nothing
+ * begun. Nobody is told anything before it returns. */
+int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assignment, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem);
 
 static inline bool sandbox_is_ending(const Sandbox *sandbox)
@@ -156,7 +154,7 @@ static inline bool sandbox_is_ending(const Sandbox *sandbox)
  * there, too. */
 void sandbox_supervisor_ready(Sandbox *sandbox);
 
-/* Ends the turns that wait. */
+/* Ends the requests that wait. */
 void sandbox_fail_waiting(Sandbox *sandbox, const Problem *problem);
 
 /* Ends it. */
@@ -192,16 +190,17 @@ int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *p
 
 /* Begins one for nobody, WARMING. As sandbox_start. */
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
-                        const SandboxBirth *birth, const SandboxOwner *owner, void *userdata,
-                        Problem *problem);
+                        const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem);
 
-/* A SPARE becomes READY for that holder; its owner is to be changed. `options` is taken over. 0; -EOPNOTSUPP
- * when it cannot have the data, and is as it was; or negative with the problem set: it is to be closed. */
-int sandbox_claim(Sandbox *sandbox, const SandboxHolder *holder, SessionOptions *options, Problem *problem);
+/* A SPARE becomes READY for that user and name; its owner is to be changed. `options` is taken over. 0;
+ * -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it is to be
+ * closed. */
+int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
+                   Problem *problem);
 
 /* A SPARE becomes READY for its owner, and nobody else: for work of the controller's own. 0 or a negative
  * errno. */
-int sandbox_employ(Sandbox *sandbox);
+int sandbox_activate(Sandbox *sandbox);
 
 /* ---- without a container ---- */
 
@@ -231,36 +230,39 @@ void sandbox_restore_parked(Sandbox *sandbox);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);
 
-/* ---- turns ---- */
+/* ---- requests ---- */
 
-/* Queues one whose session is not closing. One that goes beside others starts as soon as it is READY. */
-void sandbox_queue(Sandbox *sandbox, Turn *turn);
-void sandbox_queue_first(Sandbox *sandbox, Turn *turn); /* before all that wait; starts nothing */
-void sandbox_next(Sandbox *sandbox);                    /* starts the next turn when nothing runs */
+/* Queues one whose session is not closing; it may be sent at once. 0, or -EBUSY, and nothing done, when too
+ * many queries wait. */
+int sandbox_queue(Sandbox *sandbox, GuestRequest *request);
+void sandbox_queue_first(Sandbox *sandbox, GuestRequest *request); /* before all that wait; starts nothing */
+void sandbox_next(Sandbox *sandbox);                               /* starts the next one when nothing runs */
 /* Runs one that an earlier controller had sent. */
-void sandbox_resume_turn(Sandbox *sandbox, Turn *turn);
-/* Takes out a turn, which neither waits nor runs any more. Returns whether it ran. */
-bool sandbox_take_out(Turn *turn);
-/* Ends a turn that ran and has been taken out: the next one begins. */
-void sandbox_turn_over(Sandbox *sandbox, Session *session);
-/* Ends a turn that went beside others and has been taken out. */
-void sandbox_beside_over(Sandbox *sandbox, Session *session);
-void sandbox_start_beside(Sandbox *sandbox);
+void sandbox_resume_request(Sandbox *sandbox, GuestRequest *request);
+/* Takes out a request, which neither waits nor runs any more. Returns whether it ran. */
+bool sandbox_take_out(GuestRequest *request);
+/* Ends an exclusive request that ran and has been taken out: the next one begins. */
+void sandbox_exclusive_over(Sandbox *sandbox, Session *session);
+/* Ends a program that has been taken out. */
+void sandbox_program_over(Sandbox *sandbox, Session *session);
+void sandbox_start_programs(Sandbox *sandbox);
+/* Takes out a query that was answered or has failed, and sends the next one. Its owner frees it. */
+void sandbox_query_over(GuestRequest *request);
 
 /* Ends those of one session. One that runs and outlives it goes on. */
-void sandbox_end_turns(Sandbox *sandbox, const Session *session, const char *reason);
+void sandbox_end_requests(Sandbox *sandbox, const Session *session, const char *reason);
 /* Ends what runs of that session. */
 void sandbox_fail_running(Sandbox *sandbox, const Session *session, const Problem *problem);
 
-size_t sandbox_count_beside(const Sandbox *sandbox);
-/* Returns whether a turn that runs beside the others is in use: one of that session, or of any (NULL). */
-bool sandbox_is_used_beside(const Sandbox *sandbox, const Session *session);
+size_t sandbox_count_programs(const Sandbox *sandbox);
+/* Returns whether a program is in use: one of that session, or of any (NULL). */
+bool sandbox_has_program_in_use(const Sandbox *sandbox, const Session *session);
 size_t sandbox_count_waiting(const Sandbox *sandbox, const Session *session);
 bool sandbox_is_busy(const Sandbox *sandbox);  /* something runs or waits */
 bool sandbox_is_quiet(const Sandbox *sandbox); /* nothing does, whoever uses it */
-/* Returns the turn that runs, if it is of that session and of that kind, or NULL. */
-Turn *sandbox_running(const Sandbox *sandbox, const Session *session, const TurnOps *kind);
+/* Returns the exclusive request that runs, if it is of that session and of that kind, or NULL. */
+GuestRequest *sandbox_running(const Sandbox *sandbox, const Session *session, const GuestRequestOps *kind);
 
-/* The supervisor must answer the running turn within that. */
+/* The supervisor must answer the running request within that. */
 void sandbox_watch(Sandbox *sandbox, double seconds);
 void sandbox_unwatch(Sandbox *sandbox);

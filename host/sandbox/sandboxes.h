@@ -1,7 +1,7 @@
 /* Sandboxes: all that a controller has, and what they share. */
 #pragma once
 
-#include "host/sandbox/courtesy.h"
+#include "host/sandbox/cpu_yield.h"
 #include "host/egress/client/egress_client.h"
 #include "host/engine/engine.h"
 #include "host/keeper/client/keeper_client.h"
@@ -12,9 +12,9 @@ typedef struct Sandbox Sandbox;
 
 /* Events of all sandboxes, told to the rest of the controller, and questions to it. */
 typedef struct SandboxesEvents {
-    void (*begins)(Sandbox *sandbox);  /* its directories are there; its container is made next */
-    void (*claimed)(Sandbox *sandbox); /* a spare one is a session's from now on */
-    void (*changed)(Sandbox *sandbox); /* its options */
+    void (*begins)(Sandbox *sandbox);   /* its directories are there; its container is made next */
+    void (*assigned)(Sandbox *sandbox); /* a spare one is a session's from now on */
+    void (*changed)(Sandbox *sandbox);  /* its options */
     void (*closing)(Sandbox *sandbox);
     bool (*parking)(Sandbox *sandbox); /* its container goes next, unless this is false */
     void (*parked)(Sandbox *sandbox);  /* the container has gone; the sandbox may be left now */
@@ -36,7 +36,7 @@ typedef struct Sandboxes {
     bool has_disks;       /* sessions write to file systems of their own */
     List list;            /* Sandbox.link: all that are not freed */
     uint64_t last_number;
-    Courtesies courtesies;
+    CpuYields cpu_yields;
     const SandboxesEvents *events;
     void *userdata; /* of the events */
 } Sandboxes;

@@ -1,23 +1,108 @@
+/* Branches and contexts of a session: sessions that live in its sandbox. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "host/session/internal.h"
 #include "host/session/order.h"
+#include "host/session/session.h"
+
+/* ---- closed branches, for the checkpoints of them that are still kept ---- */
+
+typedef struct ClosedBranch {
+    List link;
+    uint64_t branch;
+    char name[LIMIT_SESSION_PATH + 1];
+} ClosedBranch;
+
+static void forget_closed(ClosedBranch *closed)
+{
+    list_remove(&closed->link);
+    free(closed);
+}
+
+/* The oldest is forgotten when there are more than there can be checkpoints. */
+static void closed_branch_add(Session *root, uint64_t branch, const char *name)
+{
+    ClosedBranch *closed = calloc(1, sizeof(*closed));
+    size_t n = 0;
+
+    if (!closed)
+        return;
+    closed->branch = branch;
+    snprintf(closed->name, sizeof(closed->name), "%s", name);
+    list_append(&root->closed_branches, &closed->link);
+    for (const List *at = root->closed_branches.next; at != &root->closed_branches; at = at->next)
+        n++;
+    if (n > LIMIT_CHECKPOINTS)
+        forget_closed(list_entry(list_first(&root->closed_branches), ClosedBranch, link));
+}
+
+void closed_branches_deinit(Session *root)
+{
+    ClosedBranch *closed;
+
+    list_foreach (closed, &root->closed_branches, ClosedBranch, link)
+        forget_closed(closed);
+}
+
+const char *session_branch_name(const Session *root, uint64_t branch, char buffer[static BRANCH_NAME_SIZE])
+{
+    const Session *session = session_find_branch(root, branch);
+    const ClosedBranch *closed;
+
+    if (session)
+        return session->name;
+    list_foreach (closed, &root->closed_branches, ClosedBranch, link)
+        if (closed->branch == branch)
+            return closed->name;
+    snprintf(buffer, BRANCH_NAME_SIZE, "%s/%" PRIu64, root->name, branch);
+    return buffer;
+}
+
+/* ---- languages of contexts ---- */
+
+/* From the descriptions in guest/languages, when this is built. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+#define ALIAS(alias, name) {alias, name},
+#include "languages.inc"
+#undef ALIAS
+};
+
+static bool is_same(Text asked, const char *alias)
+{
+    return asked.size == strlen(alias) && strncasecmp(asked.data, alias, asked.size) == 0;
+}
+
+Text language_name(Text asked)
+{
+    Text name = asked;
+
+    for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+        if (asked.data && is_same(asked, aliases[i].alias))
+            name = text_of(aliases[i].name);
+    return text_equal(name, "python") ? (Text){0} : name;
+}
+
+/* ---- open branches ---- */
 
 static int check_new(const Session *origin, const char *path, Problem *problem)
 {
-    const Session *trunk = origin->sandbox->trunk;
+    const Session *root = origin->sandbox->root;
     size_t n = 0;
 
-    for (const List *at = trunk->family.next; at != &trunk->family; at = at->next)
+    for (const List *at = root->branches.next; at != &root->branches; at = at->next)
         n++;
     if (sessions_holder(origin->all, origin->user, text_of(path)))
         return problem_set(problem, ERR_BRANCH_EXISTS,
                            "the branch '%s' is already open; choose another name, or close it first", path);
     if (n > LIMIT_BRANCHES)
         return problem_set(problem, ERR_TOO_LARGE, "'%s' already has %u branches; close one of them first",
-                           trunk->name, LIMIT_BRANCHES);
+                           root->name, LIMIT_BRANCHES);
     return 0;
 }
 
@@ -40,7 +125,7 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
     if (r < 0)
         return r;
     branch =
-        session_restore_branch(origin->sandbox->trunk, sandboxes_next_number(origin->all->sandboxes), path);
+        session_restore_branch(origin->sandbox->root, sandboxes_next_number(origin->all->sandboxes), path);
     if (!branch)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     branch->execution_count = origin->execution_count;
@@ -72,23 +157,23 @@ int session_start_context(Session **ret, Session *origin, Text name, Text langua
     return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
-Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name)
+Session *session_restore_branch(Session *root, uint64_t branch, const char *name)
 {
-    Session *session = session_new(trunk->all, trunk->user, name);
+    Session *session = session_new(root->all, root->user, name);
 
     if (!session || !instance_make(session->instance) || sessions_add(session) < 0)
         return session_free(session);
-    session->sandbox = trunk->sandbox;
+    session->sandbox = root->sandbox;
     session->branch = branch;
-    list_append(&trunk->family, &session->in_family);
+    list_append(&root->branches, &session->in_branches);
     return session;
 }
 
-Session *session_find_branch(const Session *trunk, uint64_t branch)
+Session *session_find_branch(const Session *root, uint64_t branch)
 {
     Session *session;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         if (session->branch == branch)
             return session;
     return NULL;
@@ -105,18 +190,19 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
         branch->all->events->branched(branch);
         session_become_ready(branch);
     } else {
-        session_drop_branch(branch->sandbox->trunk, branch->branch);
+        session_drop_branch(branch->sandbox->root, branch->branch);
     }
 }
 
 void session_forget_branch(Session *branch)
 {
-    Farewell farewell;
+    Sessions *all = branch->all;
+    CloseReplies replies;
 
-    former_add(branch->sandbox->trunk, branch->branch, branch->name);
-    farewell_init(&farewell);
-    session_end(branch, &farewell);
-    farewell_tell(&farewell);
+    closed_branch_add(branch->sandbox->root, branch->branch, branch->name);
+    close_replies_init(&replies);
+    session_end(branch, &replies);
+    close_replies_send(all, &replies);
 }
 
 void session_end_branch(Session *branch, const Problem *problem)
@@ -127,7 +213,7 @@ void session_end_branch(Session *branch, const Problem *problem)
         return;
     session_fail_openers(branch, problem);
     session_set_closing(branch, problem->text);
-    sandbox_end_turns(sandbox, branch, problem->text);
+    sandbox_end_requests(sandbox, branch, problem->text);
     sandbox_fail_running(sandbox, branch, problem);
     if (!sandbox_is_ending(sandbox)) /* as when what came next could not be sent */
         session_forget_branch(branch);
@@ -136,7 +222,7 @@ void session_end_branch(Session *branch, const Problem *problem)
 /* ---- what closes a branch in the supervisor ---- */
 
 typedef struct CloseOrder {
-    Order order; /* of the trunk: the branch has no turns any more */
+    Order order; /* of the root session: the branch has no requests any more */
     uint64_t branch;
 } CloseOrder;
 
@@ -150,7 +236,7 @@ static int on_closed(Order *order, const msgpack_object_map *reply, Problem *pro
 static void on_over(Order *order, const Problem *problem)
 {
     const CloseOrder *close = container_of(order, CloseOrder, order);
-    Session *branch = session_find_branch(order->turn.session, close->branch);
+    Session *branch = session_find_branch(order->to_guest.session, close->branch);
     Problem closed = PROBLEM_NULL;
 
     problem_set(&closed, ERR_SESSION_CLOSED, "the branch was closed");
@@ -160,37 +246,38 @@ static void on_over(Order *order, const Problem *problem)
 
 static const OrderOps close_ops = {.kind = MSG_CLOSE, .answer = on_closed, .over = on_over};
 
-static bool closes(const Turn *turn, uint64_t branch)
+static bool closes(const GuestRequest *to_guest, uint64_t branch)
 {
-    return order_is(turn, &close_ops) && container_of(turn, CloseOrder, order.turn)->branch == branch;
+    return order_is(to_guest, &close_ops) &&
+           container_of(to_guest, CloseOrder, order.to_guest)->branch == branch;
 }
 
 /* A supervisor may tell of a branch again before it is asked to close it. */
 static bool is_being_closed(const Sandbox *sandbox, uint64_t branch)
 {
-    const Turn *turn;
+    const GuestRequest *to_guest;
 
-    list_foreach (turn, (List *)&sandbox->turns, Turn, link)
-        if (closes(turn, branch))
+    list_foreach (to_guest, (List *)&sandbox->waiting, GuestRequest, link)
+        if (closes(to_guest, branch))
             return true;
     return sandbox->running && closes(sandbox->running, branch);
 }
 
-void session_drop_branch(Session *trunk, uint64_t branch)
+void session_drop_branch(Session *root, uint64_t branch)
 {
     CloseOrder *close;
 
-    if (is_being_closed(trunk->sandbox, branch))
+    if (is_being_closed(root->sandbox, branch))
         return;
-    close = order_new(sizeof(*close), &close_ops, trunk, NULL);
+    close = order_new(sizeof(*close), &close_ops, root, NULL);
     if (!close) {
-        sandbox_close(trunk->sandbox, "out of memory");
+        sandbox_close(root->sandbox, "out of memory");
         return;
     }
     close->branch = branch;
-    order_say(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
-    sandbox_queue_first(trunk->sandbox, &close->order.turn);
-    sandbox_next(trunk->sandbox);
+    order_set_body(&close->order, MsgBranchTarget, &(MsgBranchTarget){.branch = branch});
+    sandbox_queue_first(root->sandbox, &close->order.to_guest);
+    sandbox_next(root->sandbox);
 }
 
 /* Closes a branch; one that is being made is dropped once it is made. */
@@ -199,7 +286,7 @@ void session_close_branch(Session *branch, const char *reason)
     bool made = branch->state == SESSION_READY;
 
     session_set_closing(branch, reason);
-    sandbox_end_turns(branch->sandbox, branch, reason);
+    sandbox_end_requests(branch->sandbox, branch, reason);
     if (made)
-        session_drop_branch(branch->sandbox->trunk, branch->branch);
+        session_drop_branch(branch->sandbox->root, branch->branch);
 }

@@ -2,48 +2,49 @@
 
 #include <string.h>
 
+#include "host/session/internal.h"
 #include "host/session/session.h"
 #include "proto/base/log.h"
 
 /* ---- what takes time ---- */
 
-typedef struct FilesWork {
-    Work work; /* of the order */
+typedef struct FilesStep {
+    AsyncStep step; /* of the order */
     bool takes;
     FilesThen *then;
-} FilesWork;
+} FilesStep;
 
-static void work_free(FilesWork *work)
+static void step_free(FilesStep *files)
 {
-    work_end(&work->work);
-    free(work);
+    async_step_detach(&files->step);
+    free(files);
 }
 
 static void on_done(void *userdata, KeeperAnswer *answer)
 {
-    FilesWork *work = userdata;
-    Turn *turn = work->work.turn;
-    FilesThen *then = work->then;
-    uint64_t bytes = work->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
+    FilesStep *files = userdata;
+    GuestRequest *to_guest = files->step.request;
+    FilesThen *then = files->then;
+    uint64_t bytes = files->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
 
-    work_free(work);
-    if (turn)
-        then(container_of(turn, Order, turn), answer->problem, bytes);
+    step_free(files);
+    if (to_guest)
+        then(container_of(to_guest, Order, to_guest), answer->problem, bytes);
 }
 
 static int begin(Order *order, JobKind kind, const void *request, FilesThen *then, Problem *problem)
 {
-    FilesWork *work = calloc(1, sizeof(*work));
+    FilesStep *files = calloc(1, sizeof(*files));
 
-    if (!work)
+    if (!files)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    work_begin(&work->work, &order->turn);
-    work->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
-    work->then = then;
-    if (keeper_ask(order->turn.sandbox->all->keeper, order->turn.sandbox->user, kind, request, on_done,
-                   work) == 0)
+    async_step_attach(&files->step, &order->to_guest);
+    files->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
+    files->then = then;
+    if (keeper_ask(order->to_guest.sandbox->all->keeper, order->to_guest.sandbox->user, kind, request,
+                   on_done, files) == 0)
         return 0;
-    work_free(work);
+    step_free(files);
     return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: out of memory");
 }
 
@@ -54,7 +55,7 @@ static Text id_of(const Sandbox *sandbox)
 
 int checkpoint_files_take(Order *order, FilesThen *then, Problem *problem)
 {
-    const Sandbox *sandbox = order->turn.sandbox;
+    const Sandbox *sandbox = order->to_guest.sandbox;
     const JobTake take = {.id = id_of(sandbox), .budget = sandbox->all->options->files_budget};
 
     return begin(order, JOB_TAKE, &take, then, problem);
@@ -62,14 +63,14 @@ int checkpoint_files_take(Order *order, FilesThen *then, Problem *problem)
 
 int checkpoint_files_stage(Order *order, const char *checkpoint, FilesThen *then, Problem *problem)
 {
-    const JobCheckpoint stage = {.id = id_of(order->turn.sandbox), .checkpoint = text_of(checkpoint)};
+    const JobCheckpoint stage = {.id = id_of(order->to_guest.sandbox), .checkpoint = text_of(checkpoint)};
 
     return begin(order, JOB_STAGE, &stage, then, problem);
 }
 
 static int begin_plain(Order *order, JobKind kind, FilesThen *then, Problem *problem)
 {
-    return begin(order, kind, &(JobOf){.id = id_of(order->turn.sandbox)}, then, problem);
+    return begin(order, kind, &(JobOf){.id = id_of(order->to_guest.sandbox)}, then, problem);
 }
 
 int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem)
@@ -84,7 +85,7 @@ int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem)
 
 int checkpoint_files_take_template(Order *order, const char *template, FilesThen *then, Problem *problem)
 {
-    const Sandbox *sandbox = order->turn.sandbox;
+    const Sandbox *sandbox = order->to_guest.sandbox;
     const JobTemplate take_one = {
         .id = id_of(sandbox), .template = text_of(template), .budget = sandbox->all->options->files_budget};
 
@@ -92,20 +93,20 @@ int checkpoint_files_take_template(Order *order, const char *template, FilesThen
 }
 
 typedef struct Acceptance {
-    Work work; /* of the order */
+    AsyncStep step; /* of the order */
     void (*then)(Order *order);
 } Acceptance;
 
-static void on_accepted(void *userdata, ArtifactList *none)
+static void on_files_accepted(void *userdata, ArtifactList *none)
 {
     Acceptance *acceptance = userdata;
     void (*then)(Order *) = acceptance->then;
-    Turn *turn = acceptance->work.turn;
+    GuestRequest *to_guest = acceptance->step.request;
 
-    work_end(&acceptance->work);
+    async_step_detach(&acceptance->step);
     free(acceptance);
-    if (turn)
-        then(container_of(turn, Order, turn));
+    if (to_guest)
+        then(container_of(to_guest, Order, to_guest));
 }
 
 void checkpoint_files_accept(Order *order, void (*then)(Order *order))
@@ -113,13 +114,14 @@ void checkpoint_files_accept(Order *order, void (*then)(Order *order))
     Acceptance *acceptance = calloc(1, sizeof(*acceptance));
 
     if (acceptance) {
-        work_begin(&acceptance->work, &order->turn);
+        async_step_attach(&acceptance->step, &order->to_guest);
         acceptance->then = then;
     }
-    if (acceptance && session_files_accept(&order->turn.sandbox->files, on_accepted, acceptance) == 0)
+    if (acceptance &&
+        session_files_accept(&order->to_guest.sandbox->files, on_files_accepted, acceptance) == 0)
         return;
     if (acceptance)
-        work_end(&acceptance->work);
+        async_step_detach(&acceptance->step);
     free(acceptance);
     then(order);
 }
@@ -214,13 +216,13 @@ bool checkpoints_kept_has(const CheckpointsKept *kept, Text id)
     return false;
 }
 
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
-                             char name[static BRANCH_NAME_SIZE])
+MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,
+                                 char name[static BRANCH_NAME_SIZE])
 {
     return (MsgCheckpoint){
         .id = said->id,
         .name = said->name,
-        .session = text_of(session_branch_name(trunk, said->branch, name)),
+        .session = text_of(session_branch_name(root, said->branch, name)),
         .execution_count = said->execution_count,
         .created = said->created,
         .automatic = said->automatic,
@@ -228,4 +230,29 @@ MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *sai
         .private_bytes = said->private_bytes,
         .parent = said->parent,
     };
+}
+
+/* ---- files of a template ---- */
+
+static void on_template_accepted(Order *order)
+{
+    order_reply(order, NULL);
+}
+
+static void start_accepting(Order *order)
+{
+    checkpoint_files_accept(order, on_template_accepted);
+}
+
+static const OrderOps accept_ops = {.start = start_accepting};
+
+void session_accept_files(Session *root)
+{
+    Order *order;
+
+    if (!session_files_dirty(&root->sandbox->files, FILES_SESSION))
+        return;
+    order = order_new(sizeof(*order), &accept_ops, root, NULL);
+    if (order)
+        order_queue(order);
 }

@@ -5,8 +5,8 @@
 #include "host/session/order.h"
 #include "host/session/session.h"
 
-/* Told to an order that waits: its work is done, and the copy takes that many bytes; or it failed, and
- * `problem` is not NULL. Nobody is told once the order has abandoned it. */
+/* Told to an order that waits: its step is done, and the copy takes that many bytes; or it failed, and
+ * `problem` is not NULL. Nobody is told once the order has detached it. */
 typedef void FilesThen(Order *order, const Problem *problem, uint64_t bytes);
 
 /* Begins to copy, for the checkpoint that is taken next; to bring the copy of a checkpoint beside /session;
@@ -16,7 +16,7 @@ int checkpoint_files_stage(Order *order, const char *checkpoint, FilesThen *then
 int checkpoint_files_restore(Order *order, FilesThen *then, Problem *problem);
 int checkpoint_files_unstage(Order *order, FilesThen *then, Problem *problem);
 
-/* Takes what is in artifacts now for reported; `then` is told in any case, unless the order has abandoned it.
+/* Takes what is in artifacts now for reported; `then` is told in any case, unless the order has detached it.
  * Where it cannot be, the next call reports it. */
 void checkpoint_files_accept(Order *order, void (*then)(Order *order));
 
@@ -44,5 +44,5 @@ void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, Ch
 bool checkpoints_kept_has(const CheckpointsKept *kept, Text id);
 
 /* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
-MsgCheckpoint checkpoint_say(const Session *trunk, const MsgGuestCheckpoint *said, bool files,
-                             char name[static BRANCH_NAME_SIZE]);
+MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,
+                                 char name[static BRANCH_NAME_SIZE]);

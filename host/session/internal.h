@@ -6,37 +6,38 @@
 /* session.c */
 void session_become_ready(Session *session);
 void session_set_state(Session *session, SessionState state);
-void session_rest(Session *session); /* nothing of it runs: its ttl counts */
 void session_start_ttl(Session *session);
 void session_fail_openers(Session *session, const Problem *problem);
 void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */
 
-/* Requests and others that wait for the end of sessions that have been freed; told when all is gone. */
-typedef struct Farewell {
+/* Requests that wait for the end of sessions that have been freed; told when all is gone. */
+typedef struct CloseReplies {
     List closers;   /* Requests */
-    List waiters;   /* SessionWaiter */
-    Buf last_words; /* of the trunk, which ends last */
-} Farewell;
+    List waiters;   /* Requests: see Session.waiters */
+    Buf last_words; /* of the root session, which ends last */
+} CloseReplies;
 
-void session_tell_waiters(List *waiters); /* and empties it */
-void farewell_init(Farewell *farewell);
-void farewell_tell(Farewell *farewell);
-void session_end(Session *session, Farewell *farewell); /* frees it */
+void close_replies_init(CloseReplies *replies);
+void close_replies_send(Sessions *all, CloseReplies *replies);
+void session_end(Session *session, CloseReplies *replies); /* frees it */
 
-/* idle.c */
-/* The trunk was idle for its ttl, and its options say that it is saved then. */
-void session_save_idle(Session *trunk);
+/* saved.c */
+/* The root session was idle for its ttl, and its options say that it is saved then. */
+void session_save_idle(Session *root);
+/* Events of one that is SAVED, whose sandbox is WAKING: its supervisor has connected, and says something; it
+ * is up, or could not be had. */
+void session_load(Session *root);
+int session_on_load_message(Session *root, const Message *message, Problem *problem);
+void session_on_woken(Session *root);
+void session_on_not_woken(Session *root, const Problem *problem);
 
-/* accept.c */
+/* checkpoint_files.c */
 /* Counts the files that a template has left in artifacts as no call's: none runs before that is settled. */
-void session_accept_files(Session *trunk);
+void session_accept_files(Session *root);
 
 /* branch.c */
 void session_close_branch(Session *branch, const char *reason);
 /* Has the supervisor end a branch that no session stands for, or one that is CLOSING. */
-void session_drop_branch(Session *trunk, uint64_t branch);
+void session_drop_branch(Session *root, uint64_t branch);
 
-/* former.c: former branches of a trunk, for the checkpoints of them that are still kept */
-/* The oldest is forgotten when there are more than there can be checkpoints. */
-void former_add(Session *trunk, uint64_t branch, const char *name);
-void former_deinit(Session *trunk);
+void closed_branches_deinit(Session *root);

@@ -21,7 +21,7 @@ static Total total_of(const Sandboxes *all, uid_t user)
     Total total = {0};
 
     list_foreach (sandbox, &all->list, Sandbox, link) {
-        if (!sandbox->trunk || sandbox->user != user || sandbox_is_ending(sandbox))
+        if (!sandbox->root || sandbox->user != user || sandbox_is_ending(sandbox))
             continue;
         total.disk += sandbox->options.disk;
         if (sandbox->state == SANDBOX_PARKING || sandbox->state == SANDBOX_PARKED)

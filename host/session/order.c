@@ -3,27 +3,25 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/link/envelope.h"
-
 /* The supervisor answers everything within this, but for what it must first end. */
 #define ORDER_SECONDS 60.0
 /* The same of one that was sent long before its turn came: what it ends has ended. */
 #define SENT_SECONDS 8.0
 
-static Order *of(Turn *turn)
+static Order *of(GuestRequest *to_guest)
 {
-    return container_of(turn, Order, turn);
+    return container_of(to_guest, Order, to_guest);
 }
 
 /* ---- its turn ---- */
 
 /* Starts an order. An order that was sent while it waited has only its answer to come. */
-static void start(Turn *turn)
+static void start(GuestRequest *to_guest)
 {
-    Order *order = of(turn);
+    Order *order = of(to_guest);
 
-    if (turn->state == TURN_SENT)
-        sandbox_watch(turn->sandbox, MAX(SENT_SECONDS, of(turn)->ops->seconds));
+    if (to_guest->state == REQUEST_SENT)
+        sandbox_watch(to_guest->sandbox, MAX(SENT_SECONDS, of(to_guest)->ops->seconds));
     else if (order->ops->start)
         order->ops->start(order);
     else
@@ -33,11 +31,11 @@ static void start(Turn *turn)
 /* Takes the answer: no second one is for the order, which may still have files to see to. */
 static void take_answer(Order *order)
 {
-    Turn *turn = &order->turn;
+    GuestRequest *to_guest = &order->to_guest;
 
-    turn->state = TURN_ANSWERED;
-    if (turn->sandbox->running == turn)
-        sandbox_unwatch(turn->sandbox);
+    to_guest->state = REQUEST_ANSWERED;
+    if (to_guest->sandbox->running == to_guest)
+        sandbox_unwatch(to_guest->sandbox);
 }
 
 static int on_refused(Order *order, const Message *message, Problem *problem)
@@ -55,9 +53,9 @@ static int on_refused(Order *order, const Message *message, Problem *problem)
     return 0;
 }
 
-static int on_message(Turn *turn, const Message *message, Problem *problem)
+static int on_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
-    Order *order = of(turn);
+    Order *order = of(to_guest);
 
     if (message->kind == MSG_ERROR)
         return on_refused(order, message, problem);
@@ -67,42 +65,42 @@ static int on_message(Turn *turn, const Message *message, Problem *problem)
     return order->ops->answer(order, &message->body, problem);
 }
 
-static void on_disconnected(Turn *turn)
+static void on_disconnected(GuestRequest *to_guest)
 {
     Problem problem = PROBLEM_NULL;
 
     problem_set(
         &problem, ERR_INTERNAL,
         "the connection to the supervisor of the session broke; check whether the operation was done");
-    order_fail(of(turn), &problem);
+    order_fail(of(to_guest), &problem);
 }
 
-static void fail(Turn *turn, const Problem *problem)
+static void fail(GuestRequest *to_guest, const Problem *problem)
 {
-    order_fail(of(turn), problem);
+    order_fail(of(to_guest), problem);
 }
 
-static void end(Turn *turn, const char *reason)
+static void end(GuestRequest *to_guest, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
-    session_say_closed(turn->session, reason, &problem);
-    order_fail(of(turn), &problem);
+    session_closed_problem(to_guest->session, reason, &problem);
+    order_fail(of(to_guest), &problem);
 }
 
-static void leave(Turn *turn)
+static void leave(GuestRequest *to_guest)
 {
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    order_fail(of(turn), &problem);
+    order_fail(of(to_guest), &problem);
 }
 
-static const TurnOps turn_ops = {
+static const GuestRequestOps request_ops = {
     .outlives_session = true,
     .start = start,
     .message = on_message,
-    .disconnected = on_disconnected,
+    .cut_off = on_disconnected,
     .fail = fail,
     .end = end,
     .leave = leave,
@@ -119,35 +117,36 @@ void *order_new(size_t size, const OrderOps *ops, Session *session, Request *req
             request_fail_text(request, ERR_INTERNAL, "out of memory");
         return NULL;
     }
-    turn_init(&order->turn, &turn_ops, session->sandbox, session);
+    guest_request_init(&order->to_guest, &request_ops, LANE_EXCLUSIVE, session->sandbox, session);
+    order->to_guest.kind = ops->kind;
     order->ops = ops;
     order->request = request;
     return order;
 }
 
-bool order_is(const Turn *turn, const OrderOps *ops)
+bool order_is(const GuestRequest *to_guest, const OrderOps *ops)
 {
-    return turn->ops == &turn_ops && of((Turn *)turn)->ops == ops;
+    return to_guest->ops == &request_ops && of((GuestRequest *)to_guest)->ops == ops;
 }
 
 void order_queue(Order *order)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (session_check_queue(order->turn.session, &problem) < 0)
+    if (session_check_queue(order->to_guest.session, &problem) < 0)
         order_fail(order, &problem);
     else
-        sandbox_queue(order->turn.sandbox, &order->turn);
+        sandbox_queue(order->to_guest.sandbox, &order->to_guest);
 }
 
 void order_write(Order *order, const Schema *schema, const void *body)
 {
-    schema_append(&order->body, schema, body);
+    schema_append(&order->to_guest.body, schema, body);
 }
 
-void order_say_branch(Order *order)
+void order_set_branch(Order *order)
 {
-    order_say(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->turn.session->branch});
+    order_set_body(order, MsgBranchTarget, &(MsgBranchTarget){.branch = order->to_guest.session->branch});
 }
 
 /* Nothing has been done of it, and its session goes on. */
@@ -162,33 +161,23 @@ static void fail_unsent(Order *order, int error)
 
 void order_send(Order *order)
 {
-    Turn *turn = &order->turn;
-    Sandbox *sandbox = turn->sandbox;
-    Buf message _cleanup_(buf_deinit) = BUF_NULL;
-    int r;
+    GuestRequest *to_guest = &order->to_guest;
+    Sandbox *sandbox = to_guest->sandbox;
+    int r = to_guest->body.size == 0 ? -ENOMEM : guest_request_send(to_guest);
 
-    if (order->body.size == 0) {
-        fail_unsent(order, -ENOMEM);
-        return;
-    }
-    turn->state = TURN_SENT;
-    turn->number = sandboxes_next_number(sandbox->all);
-    r = envelope_write(&message, order->ops->kind, turn->number, encoded_text(&order->body));
-    if (r == 0)
-        r = guest_send(sandbox->guest, &message);
     if (r < 0)
         fail_unsent(order, r);
-    else if (sandbox->running == turn)
+    else if (sandbox->running == to_guest)
         sandbox_watch(sandbox, MAX(ORDER_SECONDS, order->ops->seconds));
 }
 
 /* Lets the order leave everything in order before anybody hears of its end. */
 static void settle(Order *order, const Problem *problem)
 {
-    Turn *turn = &order->turn;
+    GuestRequest *to_guest = &order->to_guest;
 
-    if (turn->sandbox->running != turn)
-        sandbox_take_out(turn);
+    if (to_guest->sandbox->running != to_guest)
+        sandbox_take_out(to_guest);
     if (order->ops->over)
         order->ops->over(order, problem);
 }
@@ -196,15 +185,15 @@ static void settle(Order *order, const Problem *problem)
 /* The order is no more; whoever waits for its turn is next. */
 static void order_free(Order *order)
 {
-    Session *session = order->turn.session;
-    Sandbox *sandbox = order->turn.sandbox;
-    bool ran = sandbox_take_out(&order->turn);
+    Session *session = order->to_guest.session;
+    Sandbox *sandbox = order->to_guest.sandbox;
+    bool ran = sandbox_take_out(&order->to_guest);
 
-    turn_abandon_work(&order->turn);
-    buf_deinit(&order->body);
+    guest_request_detach_step(&order->to_guest);
+    buf_deinit(&order->to_guest.body);
     free(order);
     if (ran)
-        sandbox_turn_over(sandbox, session);
+        sandbox_exclusive_over(sandbox, session);
 }
 
 void order_reply(Order *order, const Buf *body)

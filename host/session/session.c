@@ -9,6 +9,68 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+static void rest(Session *session);
+
+/* ---- by name ---- */
+
+bool session_path_valid(Text path)
+{
+    while (path.data && path.size <= LIMIT_SESSION_PATH) {
+        const char *slash = memchr(path.data, '/', path.size);
+        size_t n = slash ? (size_t)(slash - path.data) : path.size;
+
+        if (!name_valid((Text){path.data, n}))
+            return false;
+        if (!slash)
+            return true;
+        path = (Text){slash + 1, path.size - n - 1};
+    }
+    return false;
+}
+
+#define KEY_SIZE(name_size) (offsetof(SessionKey, name) + (name_size))
+
+Session *sessions_holder(const Sessions *all, uid_t user, Text name)
+{
+    SessionKey key;
+    Session *session = NULL;
+
+    if (!name.data || name.size > LIMIT_SESSION_PATH)
+        return NULL;
+    memset(&key, 0, sizeof(key));
+    key.user = user;
+    memcpy(key.name, name.data, name.size);
+    HASH_FIND(by_name, all->by_name, &key, KEY_SIZE(name.size), session);
+    return session;
+}
+
+Session *sessions_find(const Sessions *all, uid_t user, Text name)
+{
+    Session *session = sessions_holder(all, user, name);
+
+    return session && session->state != SESSION_CLOSING ? session : NULL;
+}
+
+int sessions_add(Session *session)
+{
+    Sessions *all = session->all;
+
+    HASH_ADD_KEYPTR(by_name, all->by_name, &session->key, KEY_SIZE(strlen(session->name)), session);
+    if (!session->by_name.tbl)
+        return -ENOMEM;
+    all->count++;
+    return 0;
+}
+
+/* Also of one that was not added. */
+static void sessions_remove(Session *session)
+{
+    if (!session->by_name.tbl)
+        return;
+    HASH_DELETE(by_name, session->all->by_name, session);
+    session->all->count--;
+}
+
 /* ---- opening ---- */
 
 static void answer_open(Session *session, Request *request)
@@ -19,7 +81,7 @@ static void answer_open(Session *session, Request *request)
         .created = !session->announced,
         .engine = text_of(sandboxes_engine(session->all->sandboxes)),
         .has_options = true,
-        .options = session_options_tell(&session->sandbox->options),
+        .options = session_options_to_wire_public(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
     };
 
@@ -48,7 +110,7 @@ void session_become_ready(Session *session)
     session_set_state(session, SESSION_READY);
     list_foreach (request, &session->openers, Request, link)
         answer_open(session, request);
-    session_rest(session);
+    rest(session);
 }
 
 void session_fail_openers(Session *session, const Problem *problem)
@@ -71,9 +133,9 @@ Session *session_new(Sessions *all, uid_t user, const char *name)
     session->epoch = 1;
     session->created = clock_unix();
     session->used = clock_now();
-    list_init(&session->family);
-    list_init(&session->in_family);
-    list_init(&session->former);
+    list_init(&session->branches);
+    list_init(&session->in_branches);
+    list_init(&session->closed_branches);
     list_init(&session->stored);
     list_init(&session->openers);
     list_init(&session->closers);
@@ -89,8 +151,8 @@ Session *session_free(Session *session)
     session_set_state(session, SESSION_CLOSING);
     sessions_remove(session);
     loop_timer_cancel(&session->idle_timer);
-    list_remove(&session->in_family);
-    former_deinit(session);
+    list_remove(&session->in_branches);
+    closed_branches_deinit(session);
     buf_deinit(&session->last_words);
     free(session->cwd);
     free(session);
@@ -99,43 +161,43 @@ Session *session_free(Session *session)
 
 void session_move_in(Session *session, Sandbox *sandbox)
 {
-    sandbox->trunk = session;
+    sandbox->root = session;
     session->sandbox = sandbox;
     memcpy(session->instance, sandbox->instance, sizeof(session->instance));
     session->created = sandbox->created;
-    list_append(&session->family, &session->in_family);
+    list_append(&session->branches, &session->in_branches);
 }
 
 /* A spare has imported modules, which packages are not to replace; of a template that is what was asked for.
  */
-static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxHolder *holder,
+static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxAssignment *assignment,
                  SessionOptions *options, Problem *problem)
 {
     if (*options->packages && !tmpl)
         return 0;
-    return pool_claim(ret, all->pool, tmpl, holder, options, &session_owner, problem);
+    return pool_assign(ret, all->pool, tmpl, assignment, options, &session_owner, problem);
 }
 
 /* The call that a container is for waits for packages, too. */
-static void prepare(Session *trunk)
+static void prepare(Session *root)
 {
-    trunk->sandbox->held = true;
-    trunk->all->events->prepare(trunk);
+    root->sandbox->held = true;
+    root->all->events->prepare(root);
 }
 
 /* In a spare where there is one, otherwise in a container that is made for it. */
-static int find_sandbox(Session *session, Template *tmpl, const SandboxHolder *holder,
+static int find_sandbox(Session *session, Template *tmpl, const SandboxAssignment *assignment,
                         SessionOptions *options, Problem *problem)
 {
     Sessions *all = session->all;
     Sandbox *sandbox = NULL;
-    int r = claim(&sandbox, all, tmpl, holder, options, problem);
+    int r = claim(&sandbox, all, tmpl, assignment, options, problem);
     bool claimed = sandbox;
 
     if (r == 0 && !claimed && tmpl)
         return -EAGAIN;
     if (r == 0 && !claimed)
-        r = sandbox_start(&sandbox, all->sandboxes, holder, options, &session_owner, problem);
+        r = sandbox_start(&sandbox, all->sandboxes, assignment, options, &session_owner, problem);
     if (r < 0)
         return r;
     session_move_in(session, sandbox);
@@ -148,19 +210,19 @@ static int find_sandbox(Session *session, Template *tmpl, const SandboxHolder *h
     return 0;
 }
 
-int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Template *tmpl,
+int session_start(Session **ret, Sessions *all, const SandboxAssignment *assignment, Template *tmpl,
                   SessionOptions *options, Problem *problem)
 {
     Session *session;
     int r;
 
-    if (limits_check(all, holder->user, options, problem) < 0)
+    if (limits_check(all, assignment->user, options, problem) < 0)
         return -EPROTO;
-    session = session_new(all, holder->user, holder->name);
+    session = session_new(all, assignment->user, assignment->name);
     if (!session || sessions_add(session) < 0)
         r = problem_set(problem, ERR_INTERNAL, "out of memory");
     else
-        r = find_sandbox(session, tmpl, holder, options, problem);
+        r = find_sandbox(session, tmpl, assignment, options, problem);
     if (r < 0) {
         session_free(session);
         return r;
@@ -171,11 +233,11 @@ int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Tem
 
 /* ---- ending ---- */
 
-void farewell_init(Farewell *farewell)
+void close_replies_init(CloseReplies *replies)
 {
-    farewell->last_words = BUF_NULL;
-    list_init(&farewell->closers);
-    list_init(&farewell->waiters);
+    replies->last_words = BUF_NULL;
+    list_init(&replies->closers);
+    list_init(&replies->waiters);
 }
 
 /* Moves what is in `from` to the end of `to`. */
@@ -189,45 +251,36 @@ static void move_all(List *to, List *from)
     }
 }
 
-void session_end(Session *session, Farewell *farewell)
+void session_end(Session *session, CloseReplies *replies)
 {
     log_info("session closed", "session=%s calls=%llu", session->name,
              (unsigned long long)session->execution_count);
-    move_all(&farewell->waiters, &session->waiters);
-    move_all(&farewell->closers, &session->closers);
-    farewell->last_words = session->last_words;
+    move_all(&replies->waiters, &session->waiters);
+    move_all(&replies->closers, &session->closers);
+    replies->last_words = session->last_words;
     session->last_words = BUF_NULL;
     session->all->events->gone(session);
     session_free(session);
 }
 
-void session_tell_waiters(List *waiters)
-{
-    SessionWaiter *waiter;
-
-    list_foreach (waiter, waiters, SessionWaiter, link) {
-        list_remove(&waiter->link);
-        waiter->on_settled(waiter);
-    }
-}
-
-void farewell_tell(Farewell *farewell)
+/* and empties it */
+void close_replies_send(Sessions *all, CloseReplies *replies)
 {
     Request *request;
 
-    list_foreach (request, &farewell->closers, Request, link)
-        if (farewell->last_words.size > 0)
-            request_reply(request, &farewell->last_words);
+    list_foreach (request, &replies->closers, Request, link)
+        if (replies->last_words.size > 0)
+            request_reply(request, &replies->last_words);
         else
             request_reply_empty(request);
-    buf_deinit(&farewell->last_words);
-    session_tell_waiters(&farewell->waiters);
+    buf_deinit(&replies->last_words);
+    all->events->settled(all->userdata, &replies->waiters);
 }
 
-/* With the trunk its branches are closed, too. */
+/* With the root session its branches are closed, too. */
 static bool was_asked_to(const Session *session)
 {
-    return !list_empty(&session->closers) || !list_empty(&session->sandbox->trunk->closers);
+    return !list_empty(&session->closers) || !list_empty(&session->sandbox->root->closers);
 }
 
 /* Clients know its name. */
@@ -238,19 +291,19 @@ static bool was_open(const Session *session)
 
 void session_note_end(const Session *session, const char *reason)
 {
-    Epitaphs *all = &session->all->epitaphs;
+    EndRecords *all = &session->all->end_records;
 
-    epitaph_forget(all, session->user, text_of(session->name));
+    end_record_forget(all, session->user, text_of(session->name));
     if (!was_asked_to(session) && was_open(session))
-        epitaph_write(all, session->user, session->name, session->instance, reason);
+        end_record_write(all, session->user, session->name, session->instance, reason);
 }
 
-const Epitaph *session_epitaph(const Session *session)
+const EndRecord *session_end_record(const Session *session)
 {
-    return epitaph_of(&session->all->epitaphs, session->user, session->name, session->instance);
+    return end_record_of(&session->all->end_records, session->user, session->name, session->instance);
 }
 
-void session_say_closed(const Session *session, const char *reason, Problem *ret)
+void session_closed_problem(const Session *session, const char *reason, Problem *ret)
 {
     problem_set(ret, ERR_SESSION_CLOSED, "the session '%s' was closed: %s", session->name, reason);
 }
@@ -263,31 +316,31 @@ void session_set_closing(Session *session, const char *reason)
         session_note_end(session, reason);
     session_set_state(session, SESSION_CLOSING);
     loop_timer_cancel(&session->idle_timer);
-    session_say_closed(session, reason, &problem);
+    session_closed_problem(session, reason, &problem);
     session_fail_openers(session, &problem);
     session->all->events->woken(session, &problem);
 }
 
 /* Nothing runs in it, and something has: there may be something to do at its end. */
-static bool has_end(const Session *trunk)
+static bool has_end(const Session *root)
 {
-    const Sandbox *sandbox = trunk->sandbox;
+    const Sandbox *sandbox = root->sandbox;
 
-    return trunk->state == SESSION_READY && trunk->execution_count > 0 && sandbox->state == SANDBOX_READY &&
+    return root->state == SESSION_READY && root->execution_count > 0 && sandbox->state == SANDBOX_READY &&
            !sandbox->running && !sandbox->held && !sandbox->restorer && !sandbox->ephemeral;
 }
 
-bool session_close_gently(Session *trunk, const char *reason)
+bool session_close_gently(Session *root, const char *reason)
 {
-    Sandbox *sandbox = trunk->sandbox;
+    Sandbox *sandbox = root->sandbox;
     Session *session;
 
-    if (!has_end(trunk))
+    if (!has_end(root))
         return false;
     snprintf(sandbox->ending, sizeof(sandbox->ending), "%s", reason);
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         session_set_closing(session, reason);
-    if (!trunk->all->events->closes(trunk))
+    if (!root->all->events->closes(root))
         sandbox_close(sandbox, reason);
     return true;
 }
@@ -304,12 +357,7 @@ void session_close(Session *session, Request *request, const char *reason)
         session_close_branch(session, reason);
 }
 
-void session_wait_settled(Session *session, SessionWaiter *waiter)
-{
-    list_append(&session->waiters, &waiter->link);
-}
-
-/* ---- its turns ---- */
+/* ---- what it is asked ---- */
 
 int session_check_queue(const Session *session, Problem *problem)
 {
@@ -330,11 +378,11 @@ bool session_is_busy(const Session *session)
 {
     const Sandbox *sandbox = session->sandbox;
 
-    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_is_used_beside(sandbox, session) ||
+    return sandbox_count_waiting(sandbox, session) > 0 || sandbox_has_program_in_use(sandbox, session) ||
            (sandbox->running && sandbox->running->session == session);
 }
 
-/* The trunk's time does not end while a branch is used. */
+/* The root session's time does not end while a branch is used. */
 static bool is_used(const Session *session)
 {
     return session_is_busy(session) || (session->branch == 0 && sandbox_is_busy(session->sandbox));
@@ -362,12 +410,13 @@ void session_start_ttl(Session *session)
                        clock_now() + clock_from_seconds(sandbox->options.ttl), on_idle_due);
 }
 
-void session_rest(Session *session)
+/* nothing of it runs: its ttl counts */
+static void rest(Session *session)
 {
     session->used = clock_now();
     session_start_ttl(session);
     if (session->branch != 0)
-        session_start_ttl(session->sandbox->trunk);
+        session_start_ttl(session->sandbox->root);
 }
 
 const char *session_status(const Session *session)
@@ -392,19 +441,19 @@ static bool is_in(const GuestHello *hello, const Session *session)
 }
 
 /* A branch that was open, and that the supervisor does not have. */
-static Session *first_lost(const Session *trunk, const GuestHello *hello)
+static Session *first_lost(const Session *root, const GuestHello *hello)
 {
-    bool adopting = trunk->sandbox->state == SANDBOX_ADOPTING;
+    bool adopting = root->sandbox->state == SANDBOX_ADOPTING;
     Session *session;
 
-    list_foreach (session, &trunk->family, Session, in_family)
+    list_foreach (session, &root->branches, Session, in_branches)
         if (session->branch != 0 && (session->state == SESSION_READY || adopting) && !is_in(hello, session))
             return session;
     return NULL;
 }
 
 /* The end of one branch may be that of others, so that each is looked for from the start. */
-void session_match(Session *trunk, const GuestHello *hello)
+void session_match(Session *root, const GuestHello *hello)
 {
     Problem lost = PROBLEM_NULL;
     Session *session;
@@ -412,20 +461,29 @@ void session_match(Session *trunk, const GuestHello *hello)
     for (size_t i = 0; i < hello->branch_count; i++) {
         const MsgGuestBranch *said = &hello->branches[i];
 
-        session = session_find_branch(trunk, said->branch);
+        session = session_find_branch(root, said->branch);
         if (session)
             session_note(session, said->execution_count, said->epoch);
         else
-            session_drop_branch(trunk, said->branch);
+            session_drop_branch(root, said->branch);
     }
     problem_set(&lost, ERR_SESSION_CLOSED, "the branch was lost with its interpreter");
-    while (!sandbox_is_ending(trunk->sandbox) && (session = first_lost(trunk, hello)))
+    while (!sandbox_is_ending(root->sandbox) && (session = first_lost(root, hello)))
         session_end_branch(session, &lost);
+}
+
+static bool is_waking(const Sandbox *sandbox)
+{
+    return sandbox->root->state == SESSION_SAVED;
 }
 
 static void on_hello(Sandbox *sandbox, const GuestHello *hello)
 {
-    session_match(sandbox->trunk, hello);
+    if (is_waking(sandbox)) {
+        session_load(sandbox->root);
+        return;
+    }
+    session_match(sandbox->root, hello);
     if (sandbox_is_ending(sandbox))
         return;
     sandbox_supervisor_ready(sandbox);
@@ -440,83 +498,102 @@ static bool take_held(Sandbox *sandbox)
     return held;
 }
 
-void session_all_ready(Session *trunk)
+void session_all_ready(Session *root)
 {
     Session *session;
 
-    log_info("session ready", "session=%s image=%s", trunk->name, trunk->sandbox->options.image);
-    list_foreach (session, &trunk->family, Session, in_family)
+    log_info("session ready", "session=%s image=%s", root->name, root->sandbox->options.image);
+    list_foreach (session, &root->branches, Session, in_branches)
         session_become_ready(session);
-    if (take_held(trunk->sandbox))
-        sandbox_next(trunk->sandbox);
+    if (take_held(root->sandbox))
+        sandbox_next(root->sandbox);
 }
 
-void session_prepare(Session *trunk)
+void session_prepare(Session *root)
 {
-    if (*trunk->sandbox->options.packages && !*trunk->sandbox->packages)
-        prepare(trunk);
+    if (*root->sandbox->options.packages && !*root->sandbox->packages)
+        prepare(root);
     else
-        session_all_ready(trunk);
+        session_all_ready(root);
 }
 
-void session_fail(Session *trunk, const Problem *problem)
+void session_fail(Session *root, const Problem *problem)
 {
-    session_fail_openers(trunk, problem);
-    sandbox_fail_waiting(trunk->sandbox, problem);
-    session_close(trunk, NULL, problem->text);
+    session_fail_openers(root, problem);
+    sandbox_fail_waiting(root->sandbox, problem);
+    session_close(root, NULL, problem->text);
+}
+
+static int on_message(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    if (is_waking(sandbox))
+        return session_on_load_message(sandbox->root, message, problem);
+    if (message->kind == MSG_EXECUTED) /* nobody asks for it any more */
+        sandbox_send(sandbox, MSG_SETTLED, message->id);
+    return 0;
 }
 
 static void on_ready(Sandbox *sandbox)
 {
+    if (is_waking(sandbox)) {
+        session_on_woken(sandbox->root);
+        return;
+    }
     if (!sandbox->restorer)
-        sandbox->trunk->all->events->ready(sandbox->trunk);
-    session_prepare(sandbox->trunk);
+        sandbox->root->all->events->ready(sandbox->root);
+    session_prepare(sandbox->root);
 }
 
 static void on_failed(Sandbox *sandbox, const Problem *problem)
 {
+    if (is_waking(sandbox)) {
+        session_on_not_woken(sandbox->root, problem);
+        return;
+    }
     log_warn("container failed", "session=%s reason=%s", sandbox->name, problem->text);
-    session_fail_openers(sandbox->trunk, problem);
+    session_fail_openers(sandbox->root, problem);
 }
 
 static void on_rested(Sandbox *sandbox, Session *session)
 {
-    session_rest(session);
+    rest(session);
 }
 
 static void on_closing(Sandbox *sandbox, const char *reason)
 {
     Session *session;
 
-    list_foreach (session, &sandbox->trunk->family, Session, in_family)
+    list_foreach (session, &sandbox->root->branches, Session, in_branches)
         session_set_closing(session, reason);
 }
 
-/* Nothing of the sandbox is left when those who waited for the end of its sessions are told. The trunk, whose
- * list it is, goes last. */
+/* Nothing of the sandbox is left when those who waited for the end of its sessions are told. The root
+ * session, whose list it is, goes last. */
 static void on_gone(Sandbox *sandbox)
 {
-    Session *trunk = sandbox->trunk, *session;
-    Farewell farewell;
+    Session *root = sandbox->root, *session;
+    Sessions *all = root->all;
+    CloseReplies replies;
 
-    farewell_init(&farewell);
-    list_foreach (session, &trunk->family, Session, in_family)
-        if (session != trunk)
-            session_end(session, &farewell);
-    session_end(trunk, &farewell);
+    close_replies_init(&replies);
+    list_foreach (session, &root->branches, Session, in_branches)
+        if (session != root)
+            session_end(session, &replies);
+    session_end(root, &replies);
     sandbox_free(sandbox);
-    farewell_tell(&farewell);
+    close_replies_send(all, &replies);
 }
 
 /* Somebody may have come meanwhile. */
 static void on_parked(Sandbox *sandbox)
 {
-    if (!list_empty(&sandbox->trunk->asleep))
-        session_wake(sandbox->trunk);
+    if (!list_empty(&sandbox->root->asleep))
+        session_wake(sandbox->root);
 }
 
 const SandboxOwner session_owner = {
     .hello = on_hello,
+    .message = on_message,
     .ready = on_ready,
     .failed = on_failed,
     .rested = on_rested,
@@ -524,3 +601,46 @@ const SandboxOwner session_owner = {
     .gone = on_gone,
     .parked = on_parked,
 };
+
+/* ---- being restored ----
+ *
+ * Sessions that a client is giving what was saved of others. Until they have it they are as long as its
+ * connection is, nobody else gets them, and no later controller takes them over: all of it is restored, or
+ * none, whoever dies meanwhile. */
+
+bool session_is_unsettled(const Session *session)
+{
+    return session->state == SESSION_CLOSING || (session->branch == 0 && session->sandbox->restorer != 0);
+}
+
+void session_made_whole(Session *session)
+{
+    Sandbox *sandbox = session->sandbox;
+
+    if (session->branch != 0 || sandbox->restorer == 0)
+        return;
+    sandbox->restorer = 0;
+    session->all->events->ready(session);
+    session->all->events->settled(session->all->userdata, &session->waiters);
+}
+
+/* A root session that does not end yet, or NULL. */
+static Session *find_restored_by(const Sessions *all, Peer restorer)
+{
+    Session *session, *next;
+
+    HASH_ITER (by_name, all->by_name, session, next)
+        if (session->branch == 0 && session->state != SESSION_CLOSING &&
+            session->sandbox->restorer == restorer)
+            return session;
+    return NULL;
+}
+
+/* With each others may be gone at once. */
+void sessions_restorer_gone(Sessions *all, Peer restorer)
+{
+    Session *session;
+
+    while ((session = find_restored_by(all, restorer)))
+        session_close(session, NULL, "the connection over which it was restored has ended");
+}

@@ -1,5 +1,5 @@
-/* Session: what clients see: a name, live variables, and the calls on them. The trunk lives in a Sandbox of
- * its own, which it owns; its branches, made of it, live there with it. */
+/* Session: what clients see: a name, live variables, and the calls on them. The root session lives in a
+ * Sandbox of its own, which it owns; its branches, made of it, live there with it. */
 #pragma once
 
 #include <uthash.h>
@@ -15,13 +15,6 @@ typedef enum SessionState {
     SESSION_CLOSING,
 } SessionState;
 
-/* Someone who waits until it is settled who has a name: the session is gone altogether, or it is whole. */
-typedef struct SessionWaiter SessionWaiter;
-struct SessionWaiter {
-    List link;
-    void (*on_settled)(SessionWaiter *waiter);
-};
-
 struct Session {
     Sessions *all;
     Sandbox *sandbox;
@@ -32,17 +25,17 @@ struct Session {
             char name[LIMIT_SESSION_PATH + 1];
         };
     };
-    char instance[INSTANCE_SIZE]; /* names this life of the session; the trunk's is its sandbox's */
+    char instance[INSTANCE_SIZE]; /* names this life of the session; the root session's is its sandbox's */
     SessionState state;
     bool announced;  /* someone has been told that it was created */
     bool hidden;     /* an earlier controller had told nobody of it, or nobody needs it: it only ends */
-    uint64_t branch; /* its number to the guest; 0: the trunk */
+    uint64_t branch; /* its number to the guest; 0: the root session */
     char language[LIMIT_LANGUAGE + 1]; /* of a context; empty: Python */
     char *cwd;                         /* of a context: where it began; NULL: /session */
 
-    List family; /* Session.in_family: of a trunk, itself first and then its branches */
-    List in_family;
-    List former; /* FormerBranch, the oldest first: of a trunk */
+    List branches; /* Session.in_branches: of a root session, itself first and then its branches */
+    List in_branches;
+    List closed_branches; /* ClosedBranch, the oldest first: of a root session */
 
     List stored; /* ended calls, the oldest first. Nothing here looks into them */
     size_t stored_count;
@@ -50,14 +43,14 @@ struct Session {
     uint64_t execution_count;
     uint64_t epoch;
     double created; /* Unix seconds */
-    uint64_t used;  /* clock_now() of the last turn's end */
+    uint64_t used;  /* clock_now() of the last request's end */
     LoopTimer idle_timer;
 
-    List openers;   /* Requests waiting for READY */
-    List waiters;   /* SessionWaiter */
-    List closers;   /* Requests waiting for the end */
+    List openers; /* Requests waiting for READY */
+    List waiters; /* Requests waiting until it is settled who has the name: it is gone altogether, or whole */
+    List closers; /* Requests waiting for the end */
     Buf last_words; /* what those are answered with: an encoded map; empty: nothing */
-    List asleep;    /* those who wait until one that is SAVED is woken. Nothing here looks into them */
+    List asleep;    /* Requests waiting until one that is SAVED is woken */
     uint64_t load;  /* number of the message that asks for its variables while it is WAKING */
     UT_hash_handle by_name;
 };
@@ -70,8 +63,6 @@ Session *sessions_find(const Sessions *all, uid_t user, Text name);
 Session *sessions_holder(const Sessions *all, uid_t user, Text name);
 /* 0 or -ENOMEM. */
 int sessions_add(Session *session);
-/* Also of one that was not added. */
-void sessions_remove(Session *session);
 
 /* name_valid(), or several such names with slashes between: a branch's. */
 bool session_path_valid(Text path);
@@ -81,40 +72,39 @@ bool session_path_valid(Text path);
 /* Begins a session in a sandbox of its own; it is in the table from now on, STARTING, or READY where it has a
  * spare. `options` is taken over. -EAGAIN, and no problem, when it is to be one of a template (NULL: of none)
  * and no spare of that is ready: there may be after pool_wait(). */
-int session_start(Session **ret, Sessions *all, const SandboxHolder *holder, Template *tmpl,
+int session_start(Session **ret, Sessions *all, const SandboxAssignment *assignment, Template *tmpl,
                   SessionOptions *options, Problem *problem);
 
 /* Makes a session that is in no table and no sandbox yet. NULL when out of memory. */
 Session *session_new(Sessions *all, uid_t user, const char *name);
 Session *session_free(Session *session); /* one that nobody was told of */
-/* Makes the session the trunk of that sandbox. */
+/* Makes the session the root session of that sandbox. */
 void session_move_in(Session *session, Sandbox *sandbox);
 
 /* The owner of a sandbox that is a session's. */
 extern const SandboxOwner session_owner;
 
-/* For other owners that have a trunk: what the supervisor has and what is known here are made the same. */
-void session_match(Session *trunk, const GuestHello *hello);
-void session_all_ready(Session *trunk);
+/* For other owners that have a root session: what the supervisor has and what is known here are made the
+ * same. */
+void session_match(Session *root, const GuestHello *hello);
+void session_all_ready(Session *root);
 /* The same, once it has the packages that its options ask for. */
-void session_prepare(Session *trunk);
+void session_prepare(Session *root);
 /* Tells those who wait for a session why it cannot be had, and ends it. */
-void session_fail(Session *trunk, const Problem *problem);
+void session_fail(Session *root, const Problem *problem);
 
 /* The request is answered when the session is READY, or has failed. */
 void session_wait_open(Session *session, Request *request);
 
 /* Ends the session: a running call ends as `failed`, waiting ones with SessionClosed. `request` may be
- * NULL. The trunk takes its branches with it. */
+ * NULL. The root session takes its branches with it. */
 void session_close(Session *session, Request *request, const char *reason);
 /* Ends one that rests as a program ends: its exit functions are called first. False, and nothing done, for
  * any other. */
-bool session_close_gently(Session *trunk, const char *reason);
+bool session_close_gently(Session *root, const char *reason);
 
 /* Returns whether the session is CLOSING, or being restored. */
 bool session_is_unsettled(const Session *session);
-/* Calls waiter->on_settled once it is not any more. */
-void session_wait_settled(Session *session, SessionWaiter *waiter);
 
 /* ---- being restored: Sandbox.restorer ---- */
 
@@ -128,9 +118,9 @@ void sessions_restorer_gone(Sessions *all, Peer restorer);
 
 /* Has one that is SAVED woken, for those in Session.asleep; it may be being woken already.
  * SessionsEvents.woken follows, perhaps before this returns. */
-void session_wake(Session *trunk);
+void session_wake(Session *root);
 /* A controller before us has saved it. */
-void session_restore_saved(Session *trunk);
+void session_restore_saved(Session *root);
 
 /* Returns whether the session is SAVED, and nobody wakes it. */
 bool session_is_asleep(const Session *session);
@@ -140,18 +130,18 @@ const char *session_status(const Session *session);
 bool session_is_busy(const Session *session); /* something of it runs or waits */
 
 /* Sets the problem that is told to those who meant the session once it ends for that reason. */
-void session_say_closed(const Session *session, const char *reason, Problem *ret);
+void session_closed_problem(const Session *session, const char *reason, Problem *ret);
 
 /* Notes that the session begins to end, or cannot be had any more, and forgets an earlier one of that
  * name. */
 void session_note_end(const Session *session, const char *reason);
 /* Returns what was noted of this life of the session; NULL when a client closed it, or nothing was noted. */
-const Epitaph *session_epitaph(const Session *session);
+const EndRecord *session_end_record(const Session *session);
 
 /* Notes the counts of the session's variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
 
-/* ---- its turns ---- */
+/* ---- what it is asked ---- */
 
 /* ERR_BUSY when too many wait. */
 int session_check_queue(const Session *session, Problem *problem);
@@ -165,6 +155,9 @@ int session_start_branch(Session **ret, Session *origin, Text name, Problem *pro
 /* Likewise a context of that language, absent for Python, which begins in `cwd`, absent for /session. */
 int session_start_context(Session **ret, Session *origin, Text name, Text language, Text cwd,
                           Problem *problem);
+/* The name of a language that is asked for by its name or an alias, in capitals or not; of one that is not
+ * known here the name as it is, as an image may have more. Absent for Python. */
+Text language_name(Text asked);
 /* 0 or -ENOMEM. */
 int session_set_place(Session *session, Text language, Text cwd);
 
@@ -176,13 +169,13 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
 void session_end_branch(Session *branch, const Problem *problem);
 
 /* Makes a branch that an earlier controller had. NULL when out of memory. */
-Session *session_restore_branch(Session *trunk, uint64_t branch, const char *name);
+Session *session_restore_branch(Session *root, uint64_t branch, const char *name);
 /* Removes a restored branch that has ended since. */
 void session_forget_branch(Session *branch);
 
-/* The session of a family that has this number, 0 for the trunk; NULL when none has. */
-Session *session_find_branch(const Session *trunk, uint64_t branch);
+/* The session of a branches that has this number, 0 for the root session; NULL when none has. */
+Session *session_find_branch(const Session *root, uint64_t branch);
 
 /* The name of a branch, also of one that is closed and of which checkpoints may be kept. */
 #define BRANCH_NAME_SIZE (LIMIT_SESSION_PATH + 24)
-const char *session_branch_name(const Session *trunk, uint64_t branch, char buffer[static BRANCH_NAME_SIZE]);
+const char *session_branch_name(const Session *root, uint64_t branch, char buffer[static BRANCH_NAME_SIZE]);

@@ -145,7 +145,7 @@ static void name_variables(Buf *ret, const Template *tmpl)
     pairs_close(&pairs);
 }
 
-MsgTemplate template_say(const Template *tmpl, TemplateNames *names)
+MsgTemplate template_to_wire(const Template *tmpl, TemplateNames *names)
 {
     *names = (TemplateNames){.encoded = BUF_NULL};
     name_variables(&names->encoded, tmpl);

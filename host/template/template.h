@@ -37,7 +37,7 @@ DEFINE_CLEANUP(Template *, template_unref);
 typedef struct TemplateNames {
     Buf encoded;
 } TemplateNames;
-MsgTemplate template_say(const Template *tmpl, TemplateNames *names);
+MsgTemplate template_to_wire(const Template *tmpl, TemplateNames *names);
 void template_names_deinit(TemplateNames *names);
 
 /* The environment of a session of it: its own, and what `given` (may be NULL) has wins. An encoded map. 0 or

@@ -37,3 +37,11 @@ int templates_forget(Templates *templates, Template *tmpl, Problem *problem);
 
 /* The files go of one that nobody can find, and it is unreferenced. */
 void templates_discard(Templates *templates, Template *tmpl);
+
+/* ---- their stored form: one StoredTemplate ---- */
+
+/* 0 or a negative errno. */
+int stored_encode(Buf *ret, const Template *tmpl);
+
+/* Decodes a template that nobody can find yet. -EPROTO with the problem set when these bytes are none. */
+int stored_decode(Template **ret, const void *bytes, size_t size, Problem *problem);

@@ -8,7 +8,7 @@ import zoneinfo
 import numpy
 import pandas
 import pytest
-from limpet import _codec
+from limpet._serialization import _codec
 from pandas.testing import assert_frame_equal, assert_series_equal
 
 

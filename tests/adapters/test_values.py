@@ -9,7 +9,7 @@ import random
 
 import limpet
 import pytest
-from limpet import _codec, _tables
+from limpet._serialization import _codec, _tables
 
 numpy = pytest.importorskip("numpy")
 pandas = pytest.importorskip("pandas")

@@ -6,9 +6,10 @@ import warnings
 from pathlib import Path
 
 import limpet
-from limpet import _wire
-from limpet._requests import Request
+from limpet._protocol import _wire
+from limpet._protocol._requests import Request
 from runner import LeftOut
+
 from tests.support.limpetd import Limpetd, NotStarted, controllers, end_with_parent
 
 FILL = 60  # seconds

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "host/files/artifacts.h"
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "tests/bench/bench.h"
 
 #define CHUNK ((size_t)256 << 10)

@@ -63,6 +63,24 @@ def test_a_link_leads_to_the_environment_of_its_program(limpet):
     assert done.stdout == f"{place}/bin/python3 -m limpet.doctor\n", done.stderr
 
 
+def test_the_first_python_that_has_the_package_is_taken(limpet):
+    pythons = []
+    for name, has_it in (("path", 1), ("active", 0)):
+        python = limpet.directory / name / "bin" / "python3"
+        python.parent.mkdir(parents=True)
+        (python.parents[1] / "pyvenv.cfg").touch()
+        python.write_text(f"#!/bin/sh\n[ $1 != -c ] || exit {has_it}\necho \"$0 $@\"\n")
+        python.chmod(0o755)
+        pythons.append(python)
+    lacks, has = pythons
+    environment = {"PATH": f"{lacks.parent}:/bin", "VIRTUAL_ENV": str(has.parents[1])}
+    assert limpet("save", "a", "b", environment=environment).out == f"{has} -m limpet.saving save a b\n"
+    for without, said in ((environment | {"VIRTUAL_ENV": ""}, "python3"), (environment | {"LIMPET_PYTHON": str(lacks)}, lacks)):
+        result = limpet("save", "a", "b", environment=without)
+        assert result.returncode == 125 and result.err == (f"limpet: {said} does not have the Python package; activate the environment that has it, "
+                                                           "or set LIMPET_PYTHON to a Python that has limpet\n")
+
+
 def test_image_runs_its_tool(limpet):
     tool = limpet.directory / "tool"
     tool.write_text("#!/bin/sh\necho \"$@\"\nexit 7\n")

@@ -19,7 +19,8 @@ TASKS = ["capability-negotiation", "dispatch-and-envelope", "lifecycle", "mrtr-c
 
 @pytest.fixture(scope="module")
 def gateway(limpetd, tmp_path_factory):  # noqa: F811
-    gateway = Gateway(limpetd.socket, tmp_path_factory.mktemp("gateway"), "--conformance", "--rate-limit-max", "0").start()
+    directory = tmp_path_factory.mktemp("gateway")
+    gateway = Gateway(limpetd.socket, directory, "--rate-limit-max", "0", module="tests.conformance.extension").start()
     yield gateway
     gateway.stop()
 

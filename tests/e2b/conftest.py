@@ -58,7 +58,7 @@ def shared(gateway):
     """A sandbox for tests that leave nothing behind that matters."""
     from e2b_code_interpreter import Sandbox
 
-    with made(Sandbox, options(gateway)) as sandbox:
+    with made(Sandbox, options(gateway), timeout=3600) as sandbox:
         yield sandbox
 
 

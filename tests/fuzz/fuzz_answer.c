@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/egress/answer.h"
-#include "host/egress/fields.h"
+#include "host/egress/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

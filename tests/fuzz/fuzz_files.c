@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "guest/supervisor/files/files.h"
+#include "guest/supervisor/services/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* First message of anyone who can connect to a guest's socket: it is refused, or it makes sense. */
 #include <assert.h>
 
-#include "host/sandbox/guest_hello.h"
+#include "host/sandbox/guest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/egress/chunks.h"
-#include "host/egress/head.h"
+#include "host/egress/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

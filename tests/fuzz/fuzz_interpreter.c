@@ -3,42 +3,42 @@
 #include <stdlib.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/call/cell.h"
+#include "guest/supervisor/call/call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_record(Cell *cell, Fate *fate)
+static void check_record(Cell *cell, StateChange *change)
 {
     _cleanup_(buf_deinit) Buf record = BUF_NULL;
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
-    outcome_settle(&cell->outcome, fate);
-    if (cell_record(cell, fate, 1, NULL, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
+    outcome_settle(&cell->outcome, change);
+    if (cell_record(cell, change, 1, NULL, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
         message_decode(&message, buf_head(&record), record.size, &problem) < 0)
         abort();
     message_deinit(&message);
-    fate_deinit(fate);
+    state_change_deinit(change);
 }
 
 static void take_executed(Cell *cell, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
-    Fate fate = FATE_KEPT;
+    StateChange change = STATE_UNCHANGED;
     MsgCellExecuted executed;
 
     if (executed_decode(&executed, &cell->displays, &message->body, &problem) == 0) {
-        outcome_finished(&cell->outcome, &executed, LADDER_CAUSE_NONE, 1);
-        check_record(cell, &fate);
+        outcome_finished(&cell->outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
+        check_record(cell, &change);
         if (outcome_own(&cell->outcome, &cell->words) < 0)
             abort();
-        fate.state = STATE_ROLLED_BACK;
+        change.state = STATE_ROLLED_BACK;
     } else {
         outcome_lost(&cell->outcome, &(Loss){.fault = problem.text});
-        fate.state = STATE_LOST;
-        reason_set(fate.reason, "%s", problem.text);
+        change.state = STATE_LOST;
+        reason_set(change.reason, "%s", problem.text);
     }
-    check_record(cell, &fate);
+    check_record(cell, &change);
 }
 
 static void check_frame(const Buf *frame)

@@ -3,10 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "host/files/baseline.h"
-#include "host/journal/journal.h"
-#include "host/journal/entry.h"
 #include "host/config/session_options.h"
+#include "host/files/index.h"
+#include "host/journal/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

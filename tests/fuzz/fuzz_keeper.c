@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "host/keeper/keeper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

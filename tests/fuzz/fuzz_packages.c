@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/install/lock.h"
 #include "host/install/requirements.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest/supervisor/streams/merge.h"
+#include "guest/supervisor/streams/streams.h"
 #include "proto/limits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

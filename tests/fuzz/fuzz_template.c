@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/template/stored.h"
+#include "host/template/templates.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,7 +20,7 @@ static void use_names(const Template *tmpl)
 {
     TemplateNames names;
     Buf row _cleanup_(buf_deinit) = BUF_NULL;
-    const MsgTemplate said = template_say(tmpl, &names);
+    const MsgTemplate said = template_to_wire(tmpl, &names);
 
     if (body_encode(&row, MsgTemplate, &said) < 0)
         abort();

@@ -33,15 +33,15 @@ def kinds(path, first):
         names = ["DONE", "FAILED", *re.findall(r"^\s+JOB\((\w+), ", text, re.M)]
         return {name: first + i for i, name in enumerate(names)}
     found, value = {}, first
-    for name, given in re.findall(r"^    SEAM_(\w+)(?: = (\d+))?,", text, re.M):
+    for name, given in re.findall(r"^    LAUNCHER_(\w+)(?: = (\d+))?,", text, re.M):
         value = int(given) if given else value
         found[name] = value
         value += 1
     return found
 
 
-JOB = kinds("host/keeper/jobs.h", 0)
-SEAM = kinds("host/privilege/seam.h", 0)
+JOB = kinds("host/keeper/protocol.h", 0)
+LAUNCHER = kinds("host/privilege/launcher_protocol.h", 0)
 
 
 def message(kind, body, number=0):
@@ -115,7 +115,7 @@ class Puppet:
     # ---- the launcher
 
     def say(self, kind, body=None, fds=()):
-        send(self.launcher, message(SEAM[kind], body or {}), fds)
+        send(self.launcher, message(LAUNCHER[kind], body or {}), fds)
 
     def ask_launcher(self, kind, body=None, fds=()):
         """The name of what comes back, its body and descriptors."""
@@ -174,7 +174,7 @@ class Puppet:
 def told(received):
     data, fds = received
     kind, _, body = unpack(data)
-    return next(name for name, number in SEAM.items() if number == kind), body, fds
+    return next(name for name, number in LAUNCHER.items() if number == kind), body, fds
 
 
 class Puppets(Limpetd):

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from limpet import _zmtp
+from limpet._connection import _zmtp
 
 from tests.support.wire import KINDS, NAMES
 from tests.wire import rawpack

@@ -275,7 +275,7 @@ def test_checkpoints_and_branches_go_on(host):
 @pytest.mark.docker
 @pytest.mark.proves("engine: leave")
 def test_keep_leaves_sessions_to_the_next_controller(host):
-    from limpet import _wire
+    from limpet._protocol import _wire
     from limpet._sync.connection import Connection
 
     with host.client.open("a") as session:

@@ -241,7 +241,8 @@ def test_garbage_on_the_socket(limpetd, data):
 )
 def test_malformed_messages_are_answered_or_dropped(limpetd, payload, number):
     """An answer needs an id; what had none readable may go without."""
-    from limpet import _wire, _zmtp
+    from limpet._connection import _zmtp
+    from limpet._protocol import _wire
     from limpet._sync.connection import Connection
 
     connection = Connection(limpetd.socket)

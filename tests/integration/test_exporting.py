@@ -141,7 +141,7 @@ def test_values_from_outside_are_named_and_those_that_were_read_left_out(session
     assert sources(cells) == ["y = x + 1"]
     assert [source.partition("\n")[0] for source in sources(cells, "raw")] == ["# limpet.set: x", "# limpet.set: large"]
     command = [os.path.join(os.environ["LIMPET_BUILD"], "limpet"), "export", session.name, tmp_path / "c"]
-    subprocess.run(command, env=os.environ | {"LIMPET_SOCKET": limpetd.socket}, check=True, capture_output=True)
+    subprocess.run(command, env=os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_PYTHON": sys.executable}, check=True, capture_output=True)
     assert json.loads((tmp_path / "c" / "notebook.ipynb").read_text())["cells"] == cells
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.limpetd import IMAGES
 
 from .killed import children, read, wait_for
-from .puppets import MIB, SEAM, make_session, message, opened_for, pending, resident, send, still_works
+from .puppets import MIB, LAUNCHER, make_session, message, opened_for, pending, resident, send, still_works
 from .puppets import puppets  # noqa: F401
 
 pytestmark = [pytest.mark.engine, pytest.mark.once]
@@ -92,11 +92,11 @@ DEMANDS = {
     "no kind": packet(message(0, {})),
     "a kind beyond": packet(message(4711, {})),
     "no message": packet(b"\xc1"),
-    "half a message": packet(message(SEAM["SWEEP"], {})[:-1]),
-    "two messages": packet(message(SEAM["SWEEP"], {}) * 2),
+    "half a message": packet(message(LAUNCHER["SWEEP"], {})[:-1]),
+    "two messages": packet(message(LAUNCHER["SWEEP"], {}) * 2),
     "deep": packet(b"\x91" * 1000),
     "a large packet": packet(b"x" * 70000),
-    "descriptors alone": packet(message(SEAM["SWEEP"], {}), 3),
+    "descriptors alone": packet(message(LAUNCHER["SWEEP"], {}), 3),
     "nothing": packet(b""),
 }
 
@@ -239,7 +239,7 @@ def test_answers_go_to_nobody_else(puppets):
 def test_who_floods_and_does_not_read_is_ended(puppets):
     puppet = puppets.controller()
     name = {"container": puppets.container()}
-    data = message(SEAM["REMOVE"], name)
+    data = message(LAUNCHER["REMOVE"], name)
     try:
         while True:
             puppet.launcher.send(data)

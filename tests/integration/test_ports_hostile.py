@@ -24,7 +24,7 @@ def passing(made, count=1, kind="connect", reply="{}"):
     """Code of the guest, which passes what that expression makes with an answer."""
     return f"""
 import os, socket
-from limpet import _zmtp
+from limpet._connection import _zmtp
 from tests.support.wire import KINDS
 from tests.wire import rawpack
 

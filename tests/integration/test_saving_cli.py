@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -15,7 +16,7 @@ LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 def limpet(limpetd):
     def run(*words, status=0):
         """Standard output and error."""
-        environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0", "LIMPET_PYTHON": "/bin/false"}
+        environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0", "LIMPET_PYTHON": sys.executable}
         done = subprocess.run([LIMPET, *words], capture_output=True, text=True, env=environment, timeout=100)
         assert done.returncode == status, done.stderr
         return done.stdout, done.stderr
@@ -28,10 +29,10 @@ def test_there_and_back(limpet, session, name, client, tmp_path):
     session.run("import threading; x, lock = 1, threading.Lock()").check()
     out, err = limpet("save", name, path)
     assert out.startswith(f"saved {name}: 2 variables, /session") and err.endswith("limpet: not saved: lock: TypeError: cannot pickle '_thread.lock' object\n")
-    out, err = limpet("open", "--restore", path, "--timeout", "7", "--env", "A=b=c", "--env", "D=", f"{name}-back")
+    out, err = limpet("open", "--restore", path, "--timeout", "7", "--env", "A=b=c", "--env", "D=", "--data", str(tmp_path), f"{name}-back")
     assert out.startswith(f"opened {name}-back (") and "limpet: not as it was saved: lock: " in err
     with client.attach(f"{name}-back") as back:
-        assert back.options["timeout"] == 7 and back.options["env"] == {"A": "b=c", "D": ""}
+        assert back.options["timeout"] == 7 and back.options["env"] == {"A": "b=c", "D": ""} and back.options["data"] == str(tmp_path)
         out, err = limpet("run", "-s", back.name, "-c", "x")
         assert out == "1\n" and "not as it was saved: lock: " in err
         back.close()

@@ -7,7 +7,8 @@ import threading
 
 import limpet
 import pytest
-from limpet import _recovery, _requests, _wire
+from limpet._connection import _recovery
+from limpet._protocol import _requests, _wire
 
 from tests.python import both
 from tests.support.limpetd import controllers

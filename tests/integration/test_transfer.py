@@ -4,10 +4,10 @@ import asyncio
 import os
 import subprocess
 
-import pytest
-
 import limpet
-from limpet import _passing, _requests
+import pytest
+from limpet._connection import _passing
+from limpet._protocol import _requests
 
 pytestmark = pytest.mark.engine
 

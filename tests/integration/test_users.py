@@ -305,8 +305,8 @@ def test_published_files_are_their_users(shared, pool):
 
 
 def spares(house):
-    return house.limpetd.client()._request(limpet._requests.Request(
-        limpet._wire.SESSIONS, {}, lambda body: body["controller"]["spares"]))  # fmt: skip
+    return house.limpetd.client()._request(limpet._protocol._requests.Request(
+        limpet._protocol._wire.SESSIONS, {}, lambda body: body["controller"]["spares"]))  # fmt: skip
 
 
 def test_get_writes_as_the_user(shared):

@@ -11,7 +11,7 @@ import limpet
 import pytest
 from jupyter_client.connect import write_connection_file
 from jupyter_client.manager import KernelManager
-from limpet._asks import NO_ASKS
+from limpet._calls._asks import NO_ASKS
 from limpet.jupyter import _options, _sandbox
 from limpet.jupyter._sandbox import Sandbox
 

@@ -9,7 +9,10 @@ import pathlib
 import limpet
 import pytest
 from limpet._adapters import cells
+from limpet._adapters.telling import Limits
 from mcp import MCPError
+
+from tests.conformance import extension
 
 pytestmark = pytest.mark.anyio
 
@@ -27,14 +30,15 @@ async def test_tools_are_listed_with_schemas(connected, mode):
         assert [tool.name for tool in listed if tool.annotations.read_only_hint] == ["read_file", "list_files"]
 
 
-async def test_what_the_conformance_suite_asks_for_is_behind_an_option(connected, mode):
-    async with connected("--conformance", mode=mode) as server:
-        assert (await server.call("test_simple_text")).text == "This is a simple text response for testing."
-        assert (await server.run("1")).data["result"] == "1"
-        assert "variables" in [resource.name for resource in (await server.client.list_resources()).resources]
+async def test_an_unknown_tool(connected, mode):
     async with connected(mode=mode) as server:
-        with pytest.raises(MCPError, match="Unknown tool"):
+        with pytest.raises(MCPError, match="Unknown tool: test_simple_text"):
             await server.call("test_simple_text")
+
+
+def test_what_the_conformance_suite_asks_for_can_be_added():
+    """The suite itself runs with all tests only."""
+    assert extension.make(lambda context: None, Limits(1, 1), {}, set()).get_request_handler("prompts/get")
 
 
 async def test_variables_stay(connected, mode):

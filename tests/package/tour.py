@@ -1,7 +1,7 @@
 """A short tour of the Python client, with its extension module."""
 
 import limpet
-from limpet import _transport
+from limpet._connection import _transport
 
 assert _transport.NATIVE
 client = limpet.Client()

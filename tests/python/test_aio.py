@@ -10,8 +10,8 @@ import threading
 
 import limpet
 import pytest
-from limpet import _passing
-from limpet._recovery import ConnectionLost
+from limpet._connection import _passing
+from limpet._connection._recovery import ConnectionLost
 
 from tests.support import fake
 
@@ -142,7 +142,7 @@ def test_callbacks_may_be_functions_or_coroutines(controller, arun):
 
 
 def test_a_cancelled_task_interrupts_its_call(controller, arun, monkeypatch):
-    monkeypatch.setattr("limpet._recovery.ABANDON_TIMEOUT", 60)
+    monkeypatch.setattr("limpet._connection._recovery.ABANDON_TIMEOUT", 60)
     held = []
     controller.on("run", held.append)
     controller.on("interrupt", lambda request: request.reply(interrupted=True))
@@ -163,7 +163,7 @@ def test_a_cancelled_task_interrupts_its_call(controller, arun, monkeypatch):
 
 
 def test_a_second_cancellation_waits_no_longer(controller, arun, monkeypatch):
-    monkeypatch.setattr("limpet._recovery.ABANDON_TIMEOUT", 60)
+    monkeypatch.setattr("limpet._connection._recovery.ABANDON_TIMEOUT", 60)
     controller.on("run", lambda request: None)
     controller.on("interrupt", lambda request: request.reply(interrupted=True))
     controller.on("result", lambda request: None)
@@ -308,7 +308,7 @@ def test_something_else_listens(tmp_path):
 
 
 def test_nothing_is_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet._recovery.HANDSHAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr("limpet._connection._recovery.HANDSHAKE_TIMEOUT", 0.05)
     path = str(tmp_path / "silent.sock")
 
     async def answer(reader, writer):
@@ -384,7 +384,7 @@ def test_a_client_has_one_loop_at_a_time(controller):
 def test_a_controller_is_started_beside_a_call_that_starts_none(tmp_path, monkeypatch):
     """Both connect at once, and wait for the same attempt."""
     controller = fake.Controller(tmp_path / "s")
-    monkeypatch.setattr(limpet._address.Endpoint, "start", lambda endpoint, limit: controller.start())
+    monkeypatch.setattr(limpet._connection._address.Endpoint, "start", lambda endpoint, limit: controller.start())
 
     async def main():
         async with limpet.AsyncClient(controller.path, autostart=True) as client:

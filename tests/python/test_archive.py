@@ -10,8 +10,8 @@ import tarfile
 
 import limpet
 import pytest
-from limpet import _archive, _saving
-from limpet._archive import Member
+from limpet._saved import _archive, _saving
+from limpet._saved._archive import Member
 
 MANIFEST = {"format": "limpet-session", "version": 1, "options": {}, "execution_count": 3}
 PLACE = "/session/.limpet-saved-0"
@@ -201,6 +201,7 @@ MEMBERS = [
 ]
 
 
+@pytest.mark.proves("security: saved sessions that somebody else made")
 @pytest.mark.parametrize("data, says", MEMBERS, ids=range(len(MEMBERS)))
 def test_what_is_wrong_with_a_member_is_said(path, data, says):
     seal(path, manifest() + data)

@@ -311,7 +311,7 @@ def test_something_else_listens(tmp_path):
 
 
 def test_nothing_is_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet._recovery.HANDSHAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr("limpet._connection._recovery.HANDSHAKE_TIMEOUT", 0.05)
     path = str(tmp_path / "silent.sock")
     thread = raw_server(path, b"")
     with limpet.Client(path) as client, pytest.raises(limpet.Unavailable, match="timed out"):

@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from limpet import _codec
+from limpet._serialization import _codec
 
 PLAIN = [
     None, True, 0, -1, 10**30, 1.5, -0.0, float("inf"), 1 + 2j, "", "ü\ud800\0", b"", b"\xff" * 200, [], (), {}, set(),

@@ -6,8 +6,7 @@ import threading
 
 import limpet
 import pytest
-from limpet import _trees
-
+from limpet._copying import _trees
 
 CHUNK = 1 << 20
 

@@ -4,7 +4,7 @@ import errno
 import os
 import socket
 
-from limpet import _ports
+from limpet._connection import _ports
 
 
 def test_a_connection_that_cannot_be_taken_does_not_end_it(monkeypatch):

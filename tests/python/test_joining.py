@@ -9,7 +9,7 @@ import threading
 
 import limpet
 import pytest
-from limpet._workers import LOOP
+from limpet._calls._workers import LOOP
 
 from tests.support import CLIENT, fake
 from tests.support.waiting import until_it_waits
@@ -274,7 +274,7 @@ def test_a_coroutine_that_begins_as_its_call_ends(controller, monkeypatch):
         assert begun.wait(30)
         cell.end(status="interrupted", error={"name": "Interrupted", "message": "", "traceback": ""})
 
-    monkeypatch.setattr("limpet._asking.LOOP", Slow())
+    monkeypatch.setattr("limpet._calls._asking.LOOP", Slow())
     cell = asker.Cell(controller, call("f"))
     thread = beside(work)
     with limpet.Client(controller.path) as client:

@@ -6,7 +6,9 @@ import sys
 import limpet
 import msgpack
 import pytest
-from limpet import _pure, _transport, _wire, _zmtp, results
+from limpet import results
+from limpet._connection import _pure, _transport, _zmtp
+from limpet._protocol import _wire
 
 from tests.support import fake
 

@@ -6,9 +6,9 @@ import threading
 
 import limpet
 import pytest
-from limpet import _recovery
-from limpet._address import Endpoint, connected
-from limpet._recovery import Attempts, ConnectionLost
+from limpet._connection import _recovery
+from limpet._connection._address import Endpoint, connected
+from limpet._connection._recovery import Attempts, ConnectionLost
 
 from tests.support import fake
 from tests.support.wire import KINDS, NAMES

@@ -145,7 +145,7 @@ def test_a_wheel_is_all_python_where_there_is_no_compiler(backend, tmp_path, mon
 def chosen(**environment):
     """What limpet says of the module it has taken, or the last line of what it fails with."""
     environment = {**os.environ, "PYTHONPATH": os.path.join(PROJECT, "src"), **environment}
-    command = [sys.executable, "-c", "from limpet import _transport; print(_transport.NATIVE)"]
+    command = [sys.executable, "-c", "from limpet._connection import _transport; print(_transport.NATIVE)"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     return (done.stdout or done.stderr).strip().splitlines()[-1]
 

@@ -4,7 +4,7 @@ import sys
 import types
 
 import pytest
-from limpet import _progress
+from limpet._copying import _progress
 
 STEPS = (500_000, 1_000_000), (1_000_000, 1_000_000)
 

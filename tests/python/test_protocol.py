@@ -8,7 +8,8 @@ import re
 import limpet
 import msgpack
 import pytest
-from limpet import _requests, _wire, errors
+from limpet import errors
+from limpet._protocol import _requests, _wire
 
 from tests.support import ROOT, fake
 

@@ -203,7 +203,7 @@ def test_there_is_no_limpetd(tmp_path, monkeypatch):
 
 
 def test_the_socket_has_its_place(monkeypatch, tmp_path):
-    from limpet._address import standard_path
+    from limpet._connection._address import standard_path
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert standard_path() == "/run/limpet/limpet.sock"

@@ -2,7 +2,7 @@
 
 import limpet
 import pytest
-from limpet._stream import Stream
+from limpet._calls._stream import Stream
 
 from tests.support import fake
 from tests.support.wire import KINDS

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from limpet import _zmtp
+from limpet._connection import _zmtp
 
 pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 

@@ -7,7 +7,7 @@ import os
 
 import limpet
 import pytest
-from limpet import _bringing
+from limpet._copying import _bringing
 
 LARGE = "import os\nopen('artifacts/large', 'wb').write(os.urandom(5 << 20))"
 

@@ -25,10 +25,10 @@ def problems(check, path, included):
 
 
 @pytest.mark.parametrize("path, included", [
-    ("guest/supervisor/branch/branch.c", "guest/supervisor/call/executor.h"),
-    ("guest/supervisor/call/executor.c", "guest/supervisor/task/task.h"),
+    ("guest/supervisor/branch/branch.c", "guest/supervisor/call/call.h"),
+    ("guest/supervisor/call/call.c", "guest/supervisor/task/task.h"),
     ("guest/supervisor/task/task.c", "guest/supervisor/session/supervisor.h"),
-    ("guest/supervisor/checkpoint/room.c", "guest/supervisor/branch/branch.h"),
+    ("guest/supervisor/checkpoint/checkpoint.c", "guest/supervisor/branch/branch.h"),
     ("guest/supervisor/task/task.c", "guest/supervisor/call/internal.h"),
     ("guest/supervisor/command_line.c", "guest/supervisor/session/supervisor.h"),
     ("guest/supervisor/link/link.c", "host/link/listener.h"),
@@ -38,10 +38,10 @@ def test_upwards_across_and_into_what_is_internal_is_forbidden(check, path, incl
 
 
 @pytest.mark.parametrize("path, included", [
-    ("guest/supervisor/call/executor.c", "guest/supervisor/branch/branch.h"),
+    ("guest/supervisor/call/call.c", "guest/supervisor/branch/branch.h"),
     ("guest/supervisor/call/executor.c", "guest/supervisor/call/internal.h"),
     ("guest/supervisor/session/supervisor.h", "guest/supervisor/task/task.h"),
-    ("guest/supervisor/interpreter/spawn.c", "guest/supervisor/command_line.h"),
+    ("guest/supervisor/process/spawn.c", "guest/supervisor/command_line.h"),
     ("guest/supervisor/link/link.c", "proto/base/log.h"),
 ])
 def test_downwards_is_allowed(check, path, included):
@@ -81,5 +81,5 @@ def test_modules_that_include_each_other_are_found(check):
 
 
 def test_what_several_sources_share_is_no_module(check):
-    assert list(check.neighbours("host/pool/pool.c", '#include "host/pool/internal.h"\n#include "host/pool/memory.h"\n')) == \
-        ["host/pool/memory"]
+    assert list(check.neighbours("host/sandbox/sandbox.c", '#include "host/sandbox/internal.h"\n#include "host/sandbox/guest.h"\n')) == \
+        ["host/sandbox/guest"]

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #include "host/files/artifacts.h"
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 
 typedef struct Fixture {
     char base[64];

@@ -32,11 +32,10 @@ def preloaded():
 
 
 class Gateway:
-    """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours.
+    """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours, and
+    `module` is what Python runs. One that is not `whole` is preloaded: tests of how its process ends have a whole one."""
 
-    One that is not `whole` is preloaded: tests of how its process ends have a whole one."""
-
-    def __init__(self, socket, directory, *options, environment=None, whole=False):
+    def __init__(self, socket, directory, *options, environment=None, module="limpet.serve", whole=False):
         self.directory = pathlib.Path(directory)
         self.state = self.directory / "gateway"
         self.audit = self.directory / "audit"
@@ -47,11 +46,12 @@ class Gateway:
         }  # fmt: skip
         self.options = options
         self.whole = whole
+        self.module = module
         self.process = None
         self.port = 0
 
     def start(self, port=0):
-        command = ["limpet.serve", "--port", str(port), "--audit-log", str(self.audit), *self.options]
+        command = [self.module, "--port", str(port), "--audit-log", str(self.audit), *self.options]
         reading, writing = os.pipe()
         self.stdout = open(reading)
         with open(writing, "w"), open(self.log, "ab") as log, open(os.devnull) as nothing:

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "host/keeper/jobs.h"
+#include "host/keeper/protocol.h"
 
 /* The struct of a request. */
 #define KEEPER_REQUEST(kind) __typeof__(((JobRequest *)NULL)->as_##kind)

@@ -1,12 +1,13 @@
-/* guest/supervisor/call/questions.h and ladder.h: what a call may ask, and the time that it takes. */
+/* guest/supervisor/call/result.h and call.h: what a call may ask, and the time that it
+ * takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/questions.h"
-#include "guest/supervisor/call/ladder.h"
+#include "guest/supervisor/call/result.h"
+#include "guest/supervisor/call/call.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
 
@@ -58,7 +59,7 @@ static void test_at_once(void **state)
     ask(&questions, 1, "there is no client to ask");
 }
 
-static void on_step(Ladder *ladder, LadderStep step)
+static void on_step(Interruption *interruption, InterruptionStep step)
 {
     fail();
 }
@@ -66,71 +67,71 @@ static void on_step(Ladder *ladder, LadderStep step)
 static void test_a_paused_deadline(void **state)
 {
     _cleanup_(loop_freep) Loop *loop = NULL;
-    Ladder ladder;
+    Interruption interruption;
 
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(ladder_begin(&ladder, loop, clock_now() + NSEC_PER_SEC, on_step), 0);
-    ladder_resume(&ladder); /* nothing to resume */
-    assert_in_range(ladder.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
-    ladder_pause(&ladder);
-    uint64_t left = ladder.left;
+    assert_int_equal(interruption_begin(&interruption, loop, clock_now() + NSEC_PER_SEC, on_step), 0);
+    interruption_resume(&interruption); /* nothing to resume */
+    assert_in_range(interruption.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
+    interruption_pause(&interruption);
+    uint64_t left = interruption.left;
     assert_in_range(left, 1, NSEC_PER_SEC);
-    assert_true(ladder.timer.due == UINT64_MAX);
-    ladder_pause(&ladder); /* once is enough */
-    assert_true(ladder.left == left);
+    assert_true(interruption.timer.due == UINT64_MAX);
+    interruption_pause(&interruption); /* once is enough */
+    assert_true(interruption.left == left);
 
     uint64_t before = clock_now();
-    ladder_resume(&ladder);
-    assert_in_range(ladder.timer.due, before + left, clock_now() + left);
-    ladder_end(&ladder);
+    interruption_resume(&interruption);
+    assert_in_range(interruption.timer.due, before + left, clock_now() + left);
+    interruption_end(&interruption);
 }
 
-static void step_is_taken(Ladder *ladder, LadderStep step)
+static void step_is_taken(Interruption *interruption, InterruptionStep step)
 {
-    assert_int_equal(step, LADDER_STEP_ASK);
+    assert_int_equal(step, INTERRUPTION_STEP_ASK);
 }
 
 static void test_an_interrupt_is_not_paused(void **state)
 {
     _cleanup_(loop_freep) Loop *loop = NULL;
-    Ladder ladder;
+    Interruption interruption;
 
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(ladder_begin(&ladder, loop, clock_now() + NSEC_PER_SEC, step_is_taken), 0);
-    ladder_pause(&ladder);
-    ladder_interrupt(&ladder);
-    assert_in_range(ladder.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
-    uint64_t due = ladder.timer.due;
-    ladder_resume(&ladder);
-    ladder_pause(&ladder);
-    assert_true(ladder.timer.due == due);
-    ladder_end(&ladder);
+    assert_int_equal(interruption_begin(&interruption, loop, clock_now() + NSEC_PER_SEC, step_is_taken), 0);
+    interruption_pause(&interruption);
+    interruption_now(&interruption);
+    assert_in_range(interruption.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
+    uint64_t due = interruption.timer.due;
+    interruption_resume(&interruption);
+    interruption_pause(&interruption);
+    assert_true(interruption.timer.due == due);
+    interruption_end(&interruption);
 }
 
 static uint64_t woken;
 
 /* The supervisor is held up once it has asked the first time. */
-static void stand_still(Ladder *ladder, LadderStep step)
+static void stand_still(Interruption *interruption, InterruptionStep step)
 {
-    if (step == LADDER_STEP_ASK) {
+    if (step == INTERRUPTION_STEP_ASK) {
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
         woken = clock_now();
         return;
     }
-    assert_int_equal(step, LADDER_STEP_ASK_MORE);
-    loop_stop(ladder->loop, 0);
+    assert_int_equal(step, INTERRUPTION_STEP_ASK_MORE);
+    loop_stop(interruption->loop, 0);
 }
 
 static void test_a_call_has_its_time_where_the_supervisor_was_held_up(void **state)
 {
     _cleanup_(loop_freep) Loop *loop = NULL;
-    Ladder ladder;
+    Interruption interruption;
 
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(ladder_begin(&ladder, loop, 0, stand_still), 0);
+    assert_int_equal(interruption_begin(&interruption, loop, 0, stand_still), 0);
     assert_int_equal(loop_run(loop), 0);
-    assert_true(ladder.timer.due >= woken + clock_from_seconds(LADDER_KILL - LADDER_SECOND_SIGINT));
-    ladder_end(&ladder);
+    assert_true(interruption.timer.due >= woken + clock_from_seconds(LADDER_KILL - LADDER_SECOND_SIGINT));
+    interruption_end(&interruption);
 }
 
 int main(void)

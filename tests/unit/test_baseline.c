@@ -1,7 +1,7 @@
 /* Files that one process reported are not reported again by another one. */
 #include "tests/support/artifacts_fixture.h"
 
-#include "host/files/baseline.h"
+#include "host/files/index.h"
 
 static int append(void *userdata, const Buf *files)
 {

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 
 #include "host/files/beneath.h"
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 
 static char base[64];
 static int top; /* base/top, below which things are opened */

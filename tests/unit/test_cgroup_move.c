@@ -1,4 +1,4 @@
-#include "host/engine/cgroup_move.h"
+#include "host/engine/cgroup.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "host/engine/capture.h"
+#include "proto/base/program.h"
 
 static unsigned count_entries(const char *path)
 {

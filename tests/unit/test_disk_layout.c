@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "host/files/disk_image.h"
+#include "host/files/disk.h"
 #include "proto/limits.h"
 
 #define MIB (UINT64_C(1) << 20)

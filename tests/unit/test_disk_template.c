@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/files/disk_template.h"
+#include "host/files/disk.h"
 #include "proto/limits.h"
 
 #define MIB         (UINT64_C(1) << 20)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "host/files/session_disk.h"
-#include "host/privilege/disks.h"
+#include "host/keeper/process/serve.h"
 #include "host/privilege/rpc.h"
 
 #define ANSWERED 9 /* exit status */

@@ -1,4 +1,4 @@
-/* guest/supervisor/call/displays.h: what is taken from the interpreter, and what it adds up to. */
+/* guest/supervisor/call/result.h: what is taken from the interpreter, and what it adds up to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/call/displays.h"
+#include "guest/supervisor/call/result.h"
 
 /* A display with one text value, of `size` bytes, as a message. */
 static void make_display(Buf *frame, const char *text, size_t size, const char *id, bool update)

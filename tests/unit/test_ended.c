@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "host/files/tree.h"
 #include "host/journal/ended.h"
-#include "host/files/remove.h"
 #include "proto/base/clock.h"
 
 static char state_dir[64], ended_dir[80];
@@ -34,11 +34,13 @@ static House *house_new(void)
     assert_non_null(house);
     assert_int_equal(loop_new(&house->loop), 0);
     house->calls.loop = house->loop;
-    house->ended = (Ended){
-        .paths = &paths, .loop = house->loop, .calls = &house->calls, .epitaphs = &house->sessions.epitaphs};
+    house->ended = (Ended){.paths = &paths,
+                           .loop = house->loop,
+                           .calls = &house->calls,
+                           .end_records = &house->sessions.end_records};
     calls_init(&house->calls);
     ended_init(&house->ended);
-    epitaphs_init(&house->sessions.epitaphs);
+    end_records_init(&house->sessions.end_records);
     return house;
 }
 
@@ -46,7 +48,7 @@ static void house_end(House *house)
 {
     calls_deinit(&house->calls);
     ended_deinit(&house->ended);
-    epitaphs_deinit(&house->sessions.epitaphs);
+    end_records_deinit(&house->sessions.end_records);
     loop_free(house->loop);
     free(house);
 }
@@ -180,22 +182,22 @@ static Text name_of(char ret[16], unsigned n)
     return (Text){ret, (size_t)snprintf(ret, 16, "s%u", n)};
 }
 
-static void test_epitaphs_are_bounded(void **state)
+static void test_end_records_are_bounded(void **state)
 {
-    Epitaphs *epitaphs = &((House *)*state)->sessions.epitaphs;
+    EndRecords *end_records = &((House *)*state)->sessions.end_records;
     char name[16];
 
-    for (unsigned n = 0; n < EPITAPHS_MAX + 2; n++) {
-        Epitaph epitaph = {.reason = "why", .time = 86400};
+    for (unsigned n = 0; n < END_RECORDS_MAX + 2; n++) {
+        EndRecord end_record = {.reason = "why", .time = 86400};
 
-        name_of(epitaph.name, n);
+        name_of(end_record.name, n);
         for (int i = 0; i < 2; i++) /* one a name */
-            epitaph_add(epitaphs, &epitaph);
+            end_record_add(end_records, &end_record);
     }
-    assert_null(epitaph_find(epitaphs, 0, name_of(name, 1)));
-    assert_null(epitaph_find(epitaphs, 0, (Text){0}));
-    char words[EPITAPH_WORDS];
-    epitaph_words(words, epitaph_find(epitaphs, 0, name_of(name, 2)));
+    assert_null(end_record_find(end_records, 0, name_of(name, 1)));
+    assert_null(end_record_find(end_records, 0, (Text){0}));
+    char words[END_RECORD_WORDS];
+    end_record_words(words, end_record_find(end_records, 0, name_of(name, 2)));
     assert_string_equal(words, "ended at 1970-01-02 00:00:00 UTC: why");
 }
 
@@ -227,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_another_controller_knows_them),
         TEST(test_their_time_goes_on),
-        TEST(test_epitaphs_are_bounded),
+        TEST(test_end_records_are_bounded),
         TEST(test_what_is_no_journal),
     };
 

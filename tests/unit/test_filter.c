@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "host/privilege/drop.h"
+#include "host/privilege/confine.h"
 
 /* 0, or the error of making such a socket, and such a pair of them, in a process that only serves. */
 static int errors_of(int family, int type, int *ret_pair)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "host/sandbox/guest_hello.h"
+#include "host/sandbox/guest.h"
 
 #define RUN_ID "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 

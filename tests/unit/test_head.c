@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-#include "host/egress/answer.h"
-#include "host/egress/chunks.h"
-#include "host/egress/head.h"
+#include "host/egress/http.h"
 
 static Problem problem;
 static unsigned status;

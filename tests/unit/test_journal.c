@@ -14,9 +14,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "host/journal/journal.h"
-#include "host/journal/entry.h"
 
 static char directory[64], path[PATH_MAX];
 static Journal journal;

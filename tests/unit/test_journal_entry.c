@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "host/journal/entry.h"
+#include "host/journal/journal.h"
 
 #define SIZE_BYTES 4
 

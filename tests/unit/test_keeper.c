@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "host/files/watch.h"
 #include "host/keeper/keeper.h"
 #include "tests/unit/keeper_asks.h"

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 #include "host/keeper/client/keeper_client.h"
 #include "host/keeper/process/serve.h"
 

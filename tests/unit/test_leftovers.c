@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "host/files/leftovers.h"
-#include "host/files/remove.h"
 #include "host/files/room.h"
+#include "host/files/tree.h"
 
 static char state_dir[64];
 

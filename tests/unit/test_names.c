@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/files/mime.h"
+#include "host/files/artifact_list.h"
 #include "host/files/names.h"
 
 static void assert_escapes(const char *name, const char *expected)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "host/network/network.h"
-#include "host/network/say.h"
 
 static IpAddress parse(const char *text)
 {

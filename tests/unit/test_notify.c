@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "host/daemon/notify.h"
+#include "host/daemon/process.h"
 #include "proto/base/base.h"
 
 /* A manager's socket without a file, whose name is in NOTIFY_SOCKET. */

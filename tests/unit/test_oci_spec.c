@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "host/engine/profile.h"
-#include "host/engine/seccomp.h"
 #include "proto/limits.h"
 
 static const ContainerSpec spec = {

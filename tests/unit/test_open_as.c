@@ -1,4 +1,4 @@
-#include "host/files/open_as.h"
+#include "host/files/access.h"
 
 #include <errno.h>
 #include <fcntl.h>

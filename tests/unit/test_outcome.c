@@ -1,4 +1,4 @@
-/* guest/supervisor/call/outcome.h, branch/fate.h and interpreter/environment.h: pure decisions. */
+/* guest/supervisor/call/result.h, branch/state_change.h and interpreter/environment.h: pure decisions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,19 +9,19 @@
 #include <cmocka.h>
 
 #include "guest/supervisor/interpreter/environment.h"
-#include "guest/supervisor/call/outcome.h"
+#include "guest/supervisor/call/result.h"
 
 static const MsgCellExecuted quiet = {.result = {"1", 1}, .has_changed = true, .cpu = 0.5, .peak_memory = 7};
 static const MsgCellExecuted raised = {.has_error = true,
                                        .error = {{"KeyboardInterrupt", 17}, {"", 0}, {"trace", 5}}};
 
-static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, const char *status,
+static void assert_finished(const MsgCellExecuted *executed, InterruptionCause cause, const char *status,
                             const char *error)
 {
     Outcome outcome;
 
     outcome_finished(&outcome, executed, cause, 2.5);
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, status);
     assert_int_equal(outcome.exit_code, -1);
     assert_int_equal(outcome.signal, 0);
@@ -36,12 +36,12 @@ static void assert_finished(const MsgCellExecuted *executed, LadderCause cause, 
 
 static void test_finished(void **state)
 {
-    assert_finished(&quiet, LADDER_CAUSE_NONE, "ok", NULL);
-    assert_finished(&raised, LADDER_CAUSE_NONE, "error", "KeyboardInterrupt");
-    assert_finished(&raised, LADDER_CAUSE_DEADLINE, "timeout", "KeyboardInterrupt");
-    assert_finished(&raised, LADDER_CAUSE_INTERRUPT, "interrupted", "KeyboardInterrupt");
-    assert_finished(&quiet, LADDER_CAUSE_DEADLINE, "timeout", "Timeout");
-    assert_finished(&quiet, LADDER_CAUSE_INTERRUPT, "interrupted", "Interrupted");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_NONE, "ok", NULL);
+    assert_finished(&raised, INTERRUPTION_CAUSE_NONE, "error", "KeyboardInterrupt");
+    assert_finished(&raised, INTERRUPTION_CAUSE_DEADLINE, "timeout", "KeyboardInterrupt");
+    assert_finished(&raised, INTERRUPTION_CAUSE_INTERRUPT, "interrupted", "KeyboardInterrupt");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_DEADLINE, "timeout", "Timeout");
+    assert_finished(&quiet, INTERRUPTION_CAUSE_INTERRUPT, "interrupted", "Interrupted");
 }
 
 static bool needs_start(const char *from, const char *to)
@@ -81,7 +81,7 @@ static void test_words_outlive_their_message(void **state)
     Buf words _cleanup_(buf_deinit) = BUF_NULL;
     Outcome outcome;
 
-    outcome_finished(&outcome, &executed, LADDER_CAUSE_NONE, 1);
+    outcome_finished(&outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
     assert_int_equal(outcome_own(&outcome, &words), 0);
     memset(result, 'x', sizeof(result));
     memset(name, 'x', sizeof(name));
@@ -99,9 +99,9 @@ static void test_own_words_with_a_message_of_ours(void **state)
     Buf words _cleanup_(buf_deinit) = BUF_NULL;
     Outcome outcome;
 
-    outcome_finished(&outcome, &quiet, LADDER_CAUSE_DEADLINE, 2.5);
+    outcome_finished(&outcome, &quiet, INTERRUPTION_CAUSE_DEADLINE, 2.5);
     assert_int_equal(outcome_own(&outcome, &words), 0);
-    outcome_settle(&outcome, &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 4});
+    outcome_settle(&outcome, &(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 4});
     assert_ptr_equal(outcome.error.message.data, outcome.message);
     assert_int_equal(outcome.error.message.size, strlen(outcome.message));
     assert_non_null(strstr(outcome.message,
@@ -114,7 +114,7 @@ static void assert_lost(Loss loss, const char *status, const char *error, const 
     Outcome outcome;
 
     outcome_lost(&outcome, &loss);
-    outcome_settle(&outcome, &(Fate){.state = STATE_LOST, .reason = "why not"});
+    outcome_settle(&outcome, &(StateChange){.state = STATE_LOST, .reason = "why not"});
     assert_string_equal(outcome.status, status);
     assert_true(text_equal(outcome.error.name, error));
     assert_non_null(strstr(outcome.message, words));
@@ -130,12 +130,12 @@ static void test_lost(void **state)
 
     memset(long_fault, '\xc3', sizeof(long_fault) - 1);
     long_fault[sizeof(long_fault) - 1] = '\0';
-    assert_lost((Loss){.killed = LADDER_CAUSE_DEADLINE, .timeout = 2.5, .status = SIGKILL}, "timeout",
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_DEADLINE, .timeout = 2.5, .status = SIGKILL}, "timeout",
                 "TimeoutKilled", "2.5 s");
-    assert_lost((Loss){.killed = LADDER_CAUSE_INTERRUPT, .status = SIGKILL}, "interrupted", "InterruptKilled",
-                "interrupted");
-    assert_lost((Loss){.killed = LADDER_CAUSE_INTERRUPT, .reset = true}, "interrupted", "InterruptKilled",
-                "reset");
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .status = SIGKILL}, "interrupted",
+                "InterruptKilled", "interrupted");
+    assert_lost((Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .reset = true}, "interrupted",
+                "InterruptKilled", "reset");
     assert_lost((Loss){.status = 3 << 8}, "exited", "Exited", "exit code 3");
     assert_lost((Loss){.status = SIGSEGV | 0x80}, "crashed", "Crashed", "SIGSEGV");
     assert_lost((Loss){.status = SIGKILL, .fault = "it was rude"}, "crashed", "Crashed", "it was rude");
@@ -147,47 +147,47 @@ static void test_never_run(void **state)
     Outcome outcome;
 
     outcome_never_begun(&outcome);
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, "interrupted");
     assert_null(strstr(outcome.message, "variables"));
     outcome_failed(&outcome, "CheckpointFailed", "what", "why");
-    outcome_settle(&outcome, &FATE_KEPT);
+    outcome_settle(&outcome, &STATE_UNCHANGED);
     assert_string_equal(outcome.status, "failed");
     assert_string_equal(outcome.message, "what: why");
 }
 
-/* Fate */
+/* StateChange */
 
-static void assert_described(const Fate *fate, const char *words)
+static void assert_described(const StateChange *change, const char *words)
 {
     char sentence[1024] = "It ended", small[16] = "It ended";
 
-    fate_describe(fate, sentence, sizeof(sentence));
+    state_change_describe(change, sentence, sizeof(sentence));
     assert_memory_equal(sentence, "It ended; its variables are ", 28);
     assert_string_equal(sentence + 28, words);
-    fate_describe(fate, small, sizeof(small));
+    state_change_describe(change, small, sizeof(small));
     assert_memory_equal(small, "It ended; its v", 16);
 }
 
 static void test_fates(void **state)
 {
-    assert_described(&FATE_KEPT, "kept");
-    assert_described(&(Fate){.state = STATE_LOST},
+    assert_described(&STATE_UNCHANGED, "kept");
+    assert_described(&(StateChange){.state = STATE_LOST},
                      "lost, files in /session are kept (no checkpoint had been taken yet)");
-    assert_described(&(Fate){.state = STATE_LOST, .reason = "checkpoints are off"},
+    assert_described(&(StateChange){.state = STATE_LOST, .reason = "checkpoints are off"},
                      "lost, files in /session are kept (checkpoints are off)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7},
                      "as they were after call 7 (the call before this one)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .reason = "off"},
                      "as they were after call 7 (the call before this one)");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK}, "as they were before the first call");
-    assert_described(&(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK}, "as they were before the first call");
+    assert_described(&(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 1},
                      "as they were after call 7: the next call followed too soon for a checkpoint");
     assert_described(
-        &(Fate){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
+        &(StateChange){.state = STATE_ROLLED_BACK, .execution_count = 7, .calls = 2},
         "as they were after call 7: the 2 calls after it followed each other too closely for a checkpoint");
     assert_described(
-        &(Fate){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
+        &(StateChange){.state = STATE_ROLLED_BACK, .calls = 2, .reason = "the checkpoint was lost"},
         "as they were before the first call: later changes are lost, because the checkpoint was lost");
 }
 
@@ -209,15 +209,15 @@ static void test_reasons_are_cut_at_a_character(void **state)
 
 static void test_fates_move(void **state)
 {
-    Fate from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
+    StateChange from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
 
     notes_add(&from.not_restored, (Text){"a thread", 8});
-    fate_move(&to, &from);
+    state_change_move(&to, &from);
     assert_int_equal(to.checkpoint, 3);
     assert_int_equal(to.not_restored.n, 1);
     assert_int_equal(from.state, STATE_KEPT);
     assert_int_equal(from.not_restored.n, 0);
-    fate_deinit(&to);
+    state_change_deinit(&to);
     assert_int_equal(to.state, STATE_KEPT);
 }
 

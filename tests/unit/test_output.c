@@ -1,4 +1,4 @@
-/* guest/supervisor/streams/output.h: caps, exact totals, spill files, characters at the cut. */
+/* guest/supervisor/streams/streams.h: caps, exact totals, spill files, characters at the cut. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/streams/output.h"
+#include "guest/supervisor/streams/streams.h"
 #include "proto/wire.h"
 
 static char root[] = "/tmp/limpet-output-XXXXXX";

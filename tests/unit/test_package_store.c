@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "host/files/package_store.h"
-#include "host/files/remove.h"
+#include "host/files/tree.h"
 
 #define REQUEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define OTHER   "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

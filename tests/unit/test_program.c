@@ -1,4 +1,4 @@
-/* guest/supervisor/command/program.h: how a program is described where processes are listed. */
+/* guest/supervisor/command/child.h: how a program is described where processes are listed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/command/program.h"
+#include "guest/supervisor/command/child.h"
 
 #define ROOM(n) ((n) + 1) /* for n bytes of text */
 
@@ -16,10 +16,10 @@ static char told[512];
 /* In `size` bytes, of which no more are written. */
 static const char *describe(size_t size, const char **argv)
 {
-    const Program program = {.argv = (char **)argv};
+    const CommandSpec program = {.argv = (char **)argv};
 
     memset(told, '~', sizeof(told));
-    program_describe(&program, told, size);
+    command_spec_describe(&program, told, size);
     assert_true(strnlen(told, sizeof(told)) < size);
     for (size_t i = size; i < sizeof(told); i++)
         assert_int_equal(told[i], '~');

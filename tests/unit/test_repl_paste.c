@@ -1,4 +1,4 @@
-/* clients/c/cli/repl/paste.c and words.c: what a terminal sends as pasted, and what Tab offers. */
+/* clients/c/cli/repl/editor.c and words.c: what a terminal sends as pasted, and what Tab offers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "clients/c/cli/repl/paste.h"
+#include "clients/c/cli/repl/editor.h"
 #include "clients/c/cli/repl/words.h"
 #include "proto/limits.h"
 

@@ -5,7 +5,6 @@
 
 #include <cmocka.h>
 
-#include "host/install/lock.h"
 #include "host/install/requirements.h"
 
 static int read_text(const char *text, char ret[static 256])

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "host/files/retention.h"
+#include "host/files/leftovers.h"
 
 #define NOW 1000000.0
 

@@ -1,4 +1,4 @@
-/* guest/supervisor/streams/ring.h and merge.h: one stream out of a pipe and a ring, with a writer that is
+/* guest/supervisor/streams/streams.h: one stream out of a pipe and a ring, with a writer that is
  * honest and one that is not. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/streams/merge.h"
+#include "guest/supervisor/streams/streams.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
 

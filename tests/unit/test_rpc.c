@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/privilege/launcher_protocol.h"
 #include "host/privilege/remote.h"
 #include "host/privilege/rpc.h"
-#include "host/privilege/seam.h"
 #include "proto/schema.h"
 
 #define KIND 7u
@@ -334,11 +334,11 @@ static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
 /* Answers what the controller asks first, and is gone. */
 static int begin_and_end(Rpc *rpc, const Message *message, Descriptors *descriptors)
 {
-    const SeamBegun begun = {.engine = text_of("oci"), .image = text_of("image")};
+    const LauncherMsgBegun begun = {.engine = text_of("oci"), .image = text_of("image")};
     const int clients = STDIN_FILENO;
 
-    rpc_answer(descriptors_take(descriptors, 0), getppid(), SEAM_DONE, SCHEMA(SeamBegun), &begun, &clients,
-               1);
+    rpc_answer(descriptors_take(descriptors, 0), getppid(), LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun,
+               &clients, 1);
     _exit(0);
 }
 

@@ -328,7 +328,7 @@ static void test_what_it_may_reach(void **state)
     assert_int_equal(differences(&options, 1, write_no_network, names), 1);
     assert_string_equal(names[0], "network");
 
-    told = session_options_tell(&options);
+    told = session_options_to_wire_public(&options);
     assert_int_equal(body_encode(&said, MsgOptions, &told), 0);
     assert_non_null(memmem(buf_head(&said), said.size, "https://api.example.com", 23));
     assert_null(memmem(buf_head(&said), said.size, "top-secret", 10));

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/files/remove.h"
 #include "host/files/sessiondir.h"
+#include "host/files/tree.h"
 
 static char state_dir[64];
 static Problem problem;

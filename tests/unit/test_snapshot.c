@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 
 #include "host/files/beneath.h"
-#include "host/files/remove.h"
 #include "host/files/snapshot.h"
+#include "host/files/tree.h"
 
 static char state_dir[64];
 static SessionDir directory;

@@ -1,4 +1,5 @@
-/* guest/supervisor/command/tail.h against a list of all that was ever written, byte by byte. */
+/* guest/supervisor/command/background.h: the history of output against a list of all that was ever written,
+ * byte by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/command/tail.h"
+#include "guest/supervisor/command/background.h"
 #include "proto/base/base.h"
 
 #define MODEL_MAXIMUM ((size_t)8 << 20)
@@ -18,7 +19,7 @@ static struct {
     uint8_t *bytes;
     uint8_t *streams;
     size_t total;
-    Tail tail;
+    OutputHistory history;
 } t;
 
 static int set_up(void **state)
@@ -31,7 +32,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    tail_deinit(&t.tail);
+    history_deinit(&t.history);
     free(t.bytes);
     free(t.streams);
     return 0;
@@ -53,7 +54,7 @@ static void put(unsigned stream, size_t n)
         t.bytes[i] = (uint8_t)any(256);
         t.streams[i] = (uint8_t)stream;
     }
-    tail_write(&t.tail, stream, t.bytes + t.total, n);
+    history_write(&t.history, stream, t.bytes + t.total, n);
     t.total += n;
 }
 
@@ -66,7 +67,7 @@ static size_t change_after(size_t at)
     return end;
 }
 
-/* Finds the place where a tail of all the model's bytes begins. */
+/* Finds the place where a history of all the model's bytes begins. */
 static size_t first_kept(void)
 {
     size_t at = t.total, pieces = 0, oldest = t.total - MIN(t.total, (size_t)LIMIT_TAIL);
@@ -81,7 +82,7 @@ static size_t first_kept(void)
 
 static void assert_run(size_t from, size_t most)
 {
-    TailRun run = tail_run(&t.tail, from, most);
+    HistoryRun run = history_run(&t.history, from, most);
     size_t n = from < t.total ? MIN(change_after(from) - from, most) : 0;
 
     assert_int_equal(run.n, n);
@@ -96,7 +97,7 @@ static void assert_all(size_t from, size_t most)
 {
     while (from < t.total) {
         assert_run(from, most);
-        from += tail_run(&t.tail, from, most).n;
+        from += history_run(&t.history, from, most).n;
     }
     assert_int_equal(from, t.total);
     assert_run(t.total, most);
@@ -104,10 +105,10 @@ static void assert_all(size_t from, size_t most)
 
 static void assert_same(void)
 {
-    size_t begin = tail_begin(&t.tail);
+    size_t begin = history_begin(&t.history);
 
-    assert_int_equal(t.tail.total, t.total);
-    assert_true(t.tail.pieces.size <= LIMIT_PIECES * sizeof(TailPiece));
+    assert_int_equal(t.history.total, t.total);
+    assert_true(t.history.pieces.size <= LIMIT_PIECES * sizeof(HistoryPiece));
     assert_run(begin, SIZE_MAX);
     assert_run(begin, 0);
     assert_run(t.total, SIZE_MAX);
@@ -118,7 +119,7 @@ static void assert_same(void)
 static void nothing(void **state)
 {
     assert_same();
-    assert_int_equal(tail_begin(&t.tail), 0);
+    assert_int_equal(history_begin(&t.history), 0);
 }
 
 static void every_offset_and_most(void **state)
@@ -136,8 +137,8 @@ static void one_stream_is_one_run(void **state)
 {
     for (unsigned i = 0; i < 3000; i++)
         put(2, 1 + any(20));
-    assert_int_equal(tail_begin(&t.tail), 0);
-    assert_int_equal(tail_run(&t.tail, 0, SIZE_MAX).n, t.total);
+    assert_int_equal(history_begin(&t.history), 0);
+    assert_int_equal(history_run(&t.history, 0, SIZE_MAX).n, t.total);
     assert_all(0, SIZE_MAX);
 }
 
@@ -145,15 +146,15 @@ static void at_most_so_many_bytes(void **state)
 {
     put(1, LIMIT_TAIL - 1);
     put(2, 1);
-    assert_int_equal(tail_begin(&t.tail), 0);
+    assert_int_equal(history_begin(&t.history), 0);
     put(2, 1);
-    assert_int_equal(tail_begin(&t.tail), 1);
+    assert_int_equal(history_begin(&t.history), 1);
     assert_all(1, SIZE_MAX);
     put(1, LIMIT_TAIL); /* nothing is left of what was before */
-    assert_int_equal(tail_begin(&t.tail), first_kept());
+    assert_int_equal(history_begin(&t.history), first_kept());
     assert_all(first_kept(), 4096);
     put(2, LIMIT_TAIL + 5); /* not even all of it fits */
-    assert_int_equal(t.total - tail_begin(&t.tail), LIMIT_TAIL);
+    assert_int_equal(t.total - history_begin(&t.history), LIMIT_TAIL);
     assert_all(first_kept(), SIZE_MAX);
     assert_same();
 }
@@ -162,15 +163,15 @@ static void at_most_so_many_pieces(void **state)
 {
     for (unsigned i = 0; i < LIMIT_PIECES; i++)
         put(1 + i % 2, 3);
-    assert_int_equal(tail_begin(&t.tail), 0);
+    assert_int_equal(history_begin(&t.history), 0);
     put(1 + LIMIT_PIECES % 2, 3);
-    assert_int_equal(tail_begin(&t.tail), 3);
+    assert_int_equal(history_begin(&t.history), 3);
     put(1 + LIMIT_PIECES % 2, 3); /* no further piece */
-    assert_int_equal(tail_begin(&t.tail), 3);
+    assert_int_equal(history_begin(&t.history), 3);
     assert_all(3, 2);
     for (unsigned i = 0; i < 3 * LIMIT_PIECES; i++) {
         put(1 + i % 2, 1 + any(9));
-        assert_int_equal(tail_begin(&t.tail), first_kept());
+        assert_int_equal(history_begin(&t.history), first_kept());
     }
     assert_all(first_kept(), SIZE_MAX);
 }
@@ -184,13 +185,14 @@ static void at_random(void **state)
         largest = any(40) ? largest : (size_t)1 << any(22);
         put(1 + any(2), 1 + any((uint32_t)largest));
         assert_same();
-        assert_true(tail_begin(&t.tail) >= t.total - MIN(t.total, (size_t)LIMIT_TAIL));
+        assert_true(history_begin(&t.history) >= t.total - MIN(t.total, (size_t)LIMIT_TAIL));
     }
-    assert_all(tail_begin(&t.tail), 1 + any(100000));
+    assert_all(history_begin(&t.history), 1 + any(100000));
     for (unsigned i = 0; i < 4; i++)
         put(1 + i % 2, LIMIT_TAIL / 4);
-    assert_int_equal(tail_begin(&t.tail), t.total - LIMIT_TAIL); /* what was lost is not lost for ever */
-    assert_all(tail_begin(&t.tail), SIZE_MAX);
+    assert_int_equal(history_begin(&t.history),
+                     t.total - LIMIT_TAIL); /* what was lost is not lost for ever */
+    assert_all(history_begin(&t.history), SIZE_MAX);
 }
 
 #define TAIL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -206,5 +208,5 @@ int main(void)
         TAIL_TEST(at_random),
     };
 
-    return cmocka_run_group_tests_name("tail", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("history", tests, NULL, NULL);
 }

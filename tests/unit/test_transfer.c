@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "host/files/remove.h"
 #include "host/files/transfer.h"
+#include "host/files/tree.h"
 
 static char base[64];
 static int session;

@@ -1,5 +1,5 @@
 /* Reports of the interpreter about its state, which are checked before they are passed on: variables of the
- * namespace, and notes (guest/supervisor/branch/fate.h). */
+ * namespace, and notes (guest/supervisor/branch/state_change.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/branch/fate.h"
+#include "guest/supervisor/branch/state_change.h"
 
 /* A message whose body is written by `write`, decoded as it would be on arrival. */
 typedef struct Said {

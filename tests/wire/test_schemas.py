@@ -302,13 +302,13 @@ def test_the_table_of_files():
 
 
 def requests():
-    from limpet import _file_requests as f
-    from limpet import _network as network
-    from limpet import _options
-    from limpet import _requests as r
-    from limpet import _template_requests as t
-    from limpet._programs import program
-    from limpet._stream import Stream
+    from limpet._calls._stream import Stream
+    from limpet._protocol import _file_requests as f
+    from limpet._protocol import _network as network
+    from limpet._protocol import _options
+    from limpet._protocol import _requests as r
+    from limpet._protocol import _template_requests as t
+    from limpet._protocol._programs import program
 
     given = {
         "timeout": 1.0, "memory": "1g", "cpus": 1.0, "pids": 1, "disk": "1g", "files": 1, "data": "/", "env": {},

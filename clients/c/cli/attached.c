@@ -1,16 +1,66 @@
-#include "clients/c/cli/attached.h"
+/* A person, or what is piped in, attached to a process: limpet attach and limpet shell. */
+#include "clients/c/cli/processes.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "clients/c/cli/raw.h"
 #include "proto/base/fdio.h"
+
+/* ---- a terminal that passes every key on ---- */
+
+static struct termios before;
+static bool is_raw;
+
+/* As it was before, where it was changed; also when this program exits. */
+static void raw_end(void)
+{
+    if (is_raw)
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+    is_raw = false;
+}
+
+/* Standard input is one: from now on keys are read as they are typed, and none means anything here. */
+static void raw_begin(void)
+{
+    static bool at_exit;
+    struct termios raw;
+
+    if (is_raw || tcgetattr(STDIN_FILENO, &before) < 0)
+        return;
+    raw = before;
+    cfmakeraw(&raw);
+    if (!at_exit)
+        at_exit = atexit(raw_end) == 0;
+    is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+/* ---- copying ---- */
+
+typedef struct AttachTarget {
+    const char *session;
+    const char *process; /* its run_id */
+    bool terminal;       /* the process has one, and so have we: what is typed goes to it, key by key */
+    bool input;          /* otherwise: standard input goes to it, and its end */
+    uint64_t since;      /* where its output begins */
+} AttachTarget;
+
+typedef enum AttachEnd {
+    ATTACH_ENDED,    /* the process has ended */
+    ATTACH_DETACHED, /* the process goes on; asked for */
+    ATTACH_HUNG_UP,  /* the process goes on; we are to end */
+    ATTACH_FAILED,   /* after a message */
+} AttachEnd;
 
 #define DETACH_KEY 0x1d /* Ctrl-] */
 #define READ_SIZE  (64u << 10)
@@ -203,7 +253,8 @@ static AttachEnd copy_both_ways(Attached *attached)
     return end == ATTACH_ENDED ? copied : end;
 }
 
-AttachEnd attach(const AttachTarget *what)
+/* Copies until one of them. Its output goes to standard output and standard error. */
+static AttachEnd attach(const AttachTarget *what)
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(closep) int signals = catch_signals();
@@ -236,7 +287,9 @@ static int tell_result(const AttachTarget *what)
     return process_exit_status(result);
 }
 
-int attach_and_tell(const AttachTarget *what)
+/* The same, and what is said and returned at its end: an exit status, that of the process where it has ended.
+ */
+static int attach_and_tell(const AttachTarget *what)
 {
     switch (attach(what)) {
     case ATTACH_ENDED:
@@ -252,3 +305,143 @@ int attach_and_tell(const AttachTarget *what)
     }
     return EXIT_SANDBOX;
 }
+
+/* ---- limpet attach ---- */
+
+typedef struct AttachValues {
+    bool input;
+} AttachValues;
+
+static const Option attach_options[] = {
+    OPTION_ROW('i', "input", OPTION_FLAG, AttachValues, input, NULL,
+               "send it standard input, up to its end; a process with a terminal gets your keys anyway"),
+};
+
+static int run_attach(const void *values, char **operands, int n)
+{
+    const AttachValues *given = values;
+    char process[PROCESS_NAME_SIZE];
+    bool has_terminal;
+    LimpetTerminalSize size;
+    int r;
+
+    {
+        _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+
+        if (!client)
+            return EXIT_SANDBOX;
+        r = process_find(client, operands[0], operands[1], process, &has_terminal);
+    }
+    if (r)
+        return r;
+    return attach_and_tell(&(AttachTarget){
+        .session = operands[0],
+        .process = process,
+        .terminal = has_terminal && process_own_terminal(&size),
+        .input = given->input,
+    });
+}
+
+const Command command_attach = {
+    .name = "attach",
+    .usage = "[OPTIONS] SESSION PROCESS",
+    .summary = "Shows what a process in the background writes, and lets you type to it",
+    .details = "\n"
+               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent "
+               "output comes\n"
+               "first. If both the process and you have a terminal, the process gets your keys, Ctrl-C "
+               "included, and\n"
+               "Ctrl-] detaches; otherwise Ctrl-C detaches. Detaching does not end the process.\n"
+               "\n"
+               "The exit status is that of the process when it ends, as for `limpet exec`.",
+    .options = {attach_options, ARRAY_SIZE(attach_options)},
+    .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
+    .operands_min = 2,
+    .operands_max = 2,
+    .values_size = sizeof(AttachValues),
+    .run = run_attach,
+};
+
+/* ---- limpet shell ---- */
+
+static const char *const shell[] = {"bash", NULL};
+
+/* As the one we are in. */
+static const char *const *environment(void)
+{
+    static const char *entries[2];
+    static char term[128];
+    const char *ours = getenv("TERM");
+
+    snprintf(term, sizeof(term), "TERM=%s", ours && *ours ? ours : "xterm-256color");
+    entries[0] = term;
+    return entries;
+}
+
+static int begin(const char *session, const char *const *argv, const LimpetTerminalSize *size,
+                 char ret[LIMPET_RUN_ID_SIZE])
+{
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    LimpetOpened opened;
+    LimpetStart start = {
+        .session = session, .program = {.argv = argv, .env = environment()}, .terminal = size};
+
+    if (!client)
+        return EXIT_SANDBOX;
+    if (limpet_open(client, session, NULL, &opened))
+        return cli_fail(client);
+    start.instance = opened.instance;
+    return limpet_start(client, &start, ret) ? cli_fail(client) : 0;
+}
+
+/* Whoever typed is gone: as where a terminal is closed. bash notes the signal when it is about to read a
+ * line, and ends with the line or with a second signal; of a real terminal it would find that nothing more
+ * can be read. */
+static void hang_up(const AttachTarget *what)
+{
+    static const struct timespec moment = {.tv_nsec = 100 * 1000 * 1000};
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+
+    if (!client || limpet_process_signal(client, what->session, what->process, SIGHUP, false))
+        return;
+    nanosleep(&moment, NULL);
+    limpet_process_signal(client, what->session, what->process, SIGHUP, false);
+}
+
+static int run_shell(const void *values, char **operands, int n)
+{
+    char process[LIMPET_RUN_ID_SIZE];
+    const AttachTarget what = {.session = operands[0], .process = process, .terminal = true};
+    LimpetTerminalSize size;
+    int r;
+
+    if (!process_own_terminal(&size)) {
+        fprintf(stderr, "limpet: a shell needs a terminal; `limpet exec` runs a command without one\n");
+        return EXIT_USAGE;
+    }
+    r = begin(operands[0], n > 1 ? (const char *const *)operands + 1 : shell, &size, process);
+    if (r)
+        return r;
+    r = attach_and_tell(&what);
+    if (r == EXIT_INTERRUPTED)
+        hang_up(&what);
+    return r;
+}
+
+const Command command_shell = {
+    .name = "shell",
+    .usage = "SESSION [-- PROGRAM [ARGUMENT]...]",
+    .summary = "A terminal in a session: bash, or another program",
+    .details = "\n"
+               "The session is opened if it does not exist. The shell runs beside the code of the session, "
+               "with its\n"
+               "files and limits. Ctrl-] detaches: the shell keeps running, and `limpet attach` returns to "
+               "it. Closing\n"
+               "this terminal ends it.\n"
+               "\n"
+               "The exit status is that of the shell.",
+    .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
+    .operands_min = 1,
+    .operands_max = -1,
+    .run = run_shell,
+};

@@ -1,11 +1,12 @@
-/* Shared by the commands of `limpet`. A command is one file, and one entry in the table of main.c. */
+/* Shared by the commands of `limpet`. Each is a Command and an entry in the table of help.c. */
 #pragma once
 
 #include <stdio.h>
 
-#include "clients/c/cli/option.h"
 #include "clients/c/limpet.h"
 #include "proto/base/base.h"
+#include "proto/base/buf.h"
+#include "proto/option.h"
 
 /* The exit statuses that are not a plain 0 or 1. */
 #define EXIT_USAGE       2
@@ -13,6 +14,26 @@
 #define EXIT_SANDBOX     125 /* Limpet itself failed */
 #define EXIT_INTERRUPTED 130
 #define EXIT_KILLED      137 /* the interpreter was lost: out of memory, a signal, or an exit of its own */
+
+/* Words that a shell may complete in the place of an argument or operand. */
+typedef enum Completes {
+    COMPLETE_NOTHING,
+    COMPLETE_SESSION,
+    COMPLETE_CHECKPOINT, /* of the session that is named on the line */
+    COMPLETE_BRANCH,     /* likewise */
+    COMPLETE_FILE,
+    COMPLETE_DIRECTORY,
+    COMPLETE_SESSION_PATH, /* SESSION: */
+    COMPLETE_COMMAND,
+    COMPLETE_CHOICE, /* one of `choices` */
+} Completes;
+
+/* A row of a table. Any more members follow the help: .value, .least, .completes, .choices. */
+#define OPTION_ROW(letter_, name_, kind, values, member, argument_, help_, ...)                              \
+    {                                                                                                        \
+        .letter = (letter_), .name = (name_), .type = (kind), .offset = offsetof(values, member),            \
+        .argument = (argument_), .help = (help_), __VA_ARGS__                                                \
+    }
 
 #define OPERANDS_MAX 3
 
@@ -75,8 +96,55 @@ void cli_print_notes(const char *prefix, const char *const *notes, size_t n);
 const char *cli_size(char *ret, size_t size, uint64_t bytes);
 const char *cli_seconds(char *ret, size_t size, double seconds);
 
+/* Prints the message of a command that has opened a branch or context. */
+void opened_print(const LimpetOpened *opened, bool json);
+
+/* Becomes `python3 -m MODULE OPERANDS...`, with a Python that has the package. An exit status after a message
+ * where there is none; `extra` is the one of the package that the module needs, or NULL. */
+int become_python(const char *module, const char *extra, char **operands, int n);
+
 /* Finds the directory of the running program, as "/usr/bin"; "" when the kernel does not say. */
 void cli_program_directory(char *ret, size_t size);
+
+/* ---- code that a command is given as a file ---- */
+
+/* "limpet: PATH: ..." on standard error; EXIT_USAGE. */
+int code_complain(const char *path, int error);
+
+/* Reads a file, or standard input for "-", whole, but no more than tells that it is too long. 0, or
+ * EXIT_USAGE after a message. */
+int code_read(const char *file, Buf *ret);
+
+/* ---- bindings ---- */
+
+/* Rows for the table of a command; its values have `bindings` and `headers` (const char *const *). */
+#define BINDING_ROWS(values)                                                                                 \
+    OPTION_ROW(0, "binding", OPTION_LIST, values, bindings, "NAME=URL",                                      \
+               "http://NAME.limpet/ leads there; may be repeated", .completes = COMPLETE_NOTHING),           \
+        OPTION_ROW(0, "header", OPTION_LIST, values, headers, "NAME=HEADER",                                 \
+                   "header that the host adds, as 'api=Authorization: Bearer ${KEY}'; may be repeated",      \
+                   .completes = COMPLETE_NOTHING)
+
+/* NULL stays NULL. ${NAME} in a header is the environment's. EXIT_USAGE after a message when something is
+ * malformed, names no binding, or is not set. */
+int bindings_read(const char *const *bindings, const char *const *headers, LimpetBinding **ret);
+LimpetBinding *bindings_free(LimpetBinding *bindings);
+DEFINE_CLEANUP(LimpetBinding *, bindings_free);
+
+/* ---- files and directories between this machine and a session ----
+ *
+ * All return 0, or the exit status after a message. A directory is merged into one that is there, and its
+ * progress is shown on a terminal. */
+
+/* `local` "-" is standard input. Where `path` is empty or ends in a slash the last name stays. */
+int cli_put(LimpetClient *client, const char *local, const char *session, const char *path);
+
+/* `local` "-" is standard output; in a directory the last name stays. A file that is there is replaced as
+ * a whole, when all has come. */
+int cli_get(LimpetClient *client, const char *session, const char *path, const char *local);
+
+/* The same of an artifact of a call, which is there as a whole or not at all, unless `local` is "-". */
+int cli_get_artifact(LimpetClient *client, const LimpetResult *result, const char *path, const char *local);
 
 DEFINE_CLEANUP(LimpetClient *, limpet_free);
 DEFINE_CLEANUP(LimpetResult *, limpet_result_free);

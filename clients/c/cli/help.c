@@ -1,7 +1,68 @@
-/* limpet help: from the tables of the commands, for the terminal or as a man page. */
+/* The table of the commands, limpet help and limpet version. */
 #include <string.h>
 
 #include "clients/c/cli/cli.h"
+
+/* clang-format off */
+const Command *const commands[] = {
+    &command_run,
+    &command_exec,
+    &command_start,
+    &command_ps,
+    &command_attach,
+    &command_kill,
+    &command_shell,
+    &command_forward,
+    &command_repl,
+    &command_open,
+    &command_ls,
+    &command_vars,
+    &command_close,
+    &command_reset,
+    &command_interrupt,
+    &command_put,
+    &command_get,
+    &command_artifact,
+    &command_files,
+    &command_save,
+    &command_export,
+    &command_checkpoint,
+    &command_checkpoints,
+    &command_rollback,
+    &command_drop,
+    &command_branch,
+    &command_commit,
+    &command_context,
+    &command_install,
+    &command_network,
+    &command_template,
+    &command_logs,
+    &command_shutdown,
+    &command_doctor,
+    &command_image,
+    &command_jupyter,
+    &command_mcp,
+    &command_serve,
+    &command_key,
+    &command_keygen,
+    &command_dial_stdio,
+    &command_completion,
+    &command_version,
+    &command_help,
+    NULL,
+};
+/* clang-format on */
+
+const Command *command_find(const char *name)
+{
+    for (size_t i = 0; commands[i]; i++)
+        if (strcmp(commands[i]->name, name) == 0 ||
+            (commands[i]->alias && strcmp(commands[i]->alias, name) == 0))
+            return commands[i];
+    return NULL;
+}
+
+/* ---- limpet help ---- */
 
 typedef struct HelpValues {
     bool man;
@@ -133,7 +194,7 @@ static void print_man(void)
     fputs(".SH SEE ALSO\n.BR limpetd (8)\n", stdout);
 }
 
-static int run(const void *values, char **operands, int n)
+static int run_help(const void *values, char **operands, int n)
 {
     const HelpValues *help = values;
     const Command *command = n > 0 ? command_find(operands[0]) : NULL;
@@ -159,5 +220,20 @@ const Command command_help = {
     .operands = {COMPLETE_COMMAND},
     .operands_max = 1,
     .values_size = sizeof(HelpValues),
-    .run = run,
+    .run = run_help,
+};
+
+/* ---- limpet version ---- */
+
+static int run_version(const void *values, char **operands, int n)
+{
+    printf("limpet %s\n", LIMPET_VERSION);
+    return 0;
+}
+
+const Command command_version = {
+    .name = "version",
+    .usage = "",
+    .summary = "Shows the version",
+    .run = run_version,
 };

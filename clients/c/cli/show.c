@@ -1,13 +1,176 @@
 #include "clients/c/cli/show.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clients/c/cli/cli.h"
-#include "clients/c/cli/colour.h"
-#include "clients/c/cli/table.h"
 #include "proto/base/clock.h"
+
+/* ---- tables ---- */
+
+/* The text with its control characters made visible. */
+static char *cell_new(const char *text)
+{
+    char *cell = NULL;
+    size_t size;
+    FILE *file = open_memstream(&cell, &size);
+
+    if (!file)
+        return NULL;
+    cli_print_name(file, text);
+    if (fclose(file) == 0)
+        return cell;
+    free(cell);
+    return NULL;
+}
+
+/* Characters of UTF-8; a wide one counts as one all the same. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text; text++)
+        width += (*text & 0xc0) != 0x80;
+    return width;
+}
+
+static int append(Table *table, const char *text)
+{
+    char **grown = realloc(table->cells, (table->n_cells + 1) * sizeof(*grown));
+    size_t *width = &table->widths[table->n_cells % table->n_columns];
+
+    if (!grown)
+        return -ENOMEM;
+    table->cells = grown;
+    grown[table->n_cells] = cell_new(text);
+    if (!grown[table->n_cells])
+        return -ENOMEM;
+    *width = MAX(*width, width_of(grown[table->n_cells]));
+    table->n_cells++;
+    return 0;
+}
+
+void table_add(Table *table, const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    if (!text || append(table, text) < 0)
+        table->failed = true;
+    free(text);
+}
+
+static void print_cell(const Table *table, size_t column, const char *text)
+{
+    const Column *c = &table->columns[column];
+    int padding = (int)(MAX(table->widths[column], width_of(c->title)) - width_of(text));
+    bool last = column + 1 == table->n_columns;
+
+    if (c->right)
+        printf("%*s%s", padding, "", text);
+    else
+        printf("%s%*s", text, last ? 0 : padding, "");
+    fputs(last ? "\n" : "  ", stdout);
+}
+
+int table_print(Table *table)
+{
+    int status = 0;
+
+    if (table->failed) {
+        fprintf(stderr, "limpet: out of memory\n");
+        status = EXIT_SANDBOX;
+    } else {
+        for (size_t i = 0; i < table->n_columns; i++)
+            print_cell(table, i, table->columns[i].title);
+        for (size_t i = 0, column = 0; i < table->n_cells; i++) {
+            print_cell(table, column, table->cells[i]);
+            column = column + 1 < table->n_columns ? column + 1 : 0;
+        }
+    }
+    for (size_t i = 0; i < table->n_cells; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    return status;
+}
+
+/* ---- colours ---- */
+
+#define PLAIN "\033[0m"
+#define DIM   "\033[2m"
+#define CYAN  "\033[36m"
+#define RED   "\033[31m"
+#define BOLD  "\033[1;31m"
+
+bool colour_wanted(FILE *file)
+{
+    const char *forbidden = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+
+    return isatty(fileno(file)) && !(forbidden && *forbidden) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+static bool starts_with(const char *text, size_t size, const char *prefix)
+{
+    return size >= strlen(prefix) && memcmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Marks below a source line, as "    ~~^~~". */
+static bool is_marks(const char *line, size_t size)
+{
+    size_t blank = 0;
+
+    while (blank < size && line[blank] == ' ')
+        blank++;
+    return blank > 0 && blank < size && strspn(line + blank, "^~ ") >= size - blank;
+}
+
+static const char *colour_of(const char *line, size_t size)
+{
+    if (starts_with(line, size, "Traceback ") || starts_with(line, size, "  [Previous line"))
+        return DIM;
+    if (starts_with(line, size, "  File "))
+        return CYAN;
+    if (is_marks(line, size))
+        return RED;
+    return size > 0 && *line != ' ' ? BOLD : "";
+}
+
+static void print_line(FILE *file, const char *line, size_t size)
+{
+    const char *colour = colour_of(line, size);
+    /* The name in "ValueError: text" stands out. */
+    size_t name = strcmp(colour, BOLD) == 0 ? strcspn(line, ":\n") : size;
+
+    fprintf(file, "%s%.*s%s%.*s\n", colour, (int)name, line, *colour ? PLAIN : "", (int)(size - name),
+            line + name);
+}
+
+void colour_traceback(FILE *file, const char *traceback)
+{
+    bool wanted = colour_wanted(file);
+
+    while (*traceback) {
+        size_t size = strcspn(traceback, "\n");
+
+        if (wanted)
+            print_line(file, traceback, size);
+        else
+            fprintf(file, "%.*s\n", (int)size, traceback);
+        traceback += size + (traceback[size] == '\n');
+    }
+}
+
+/* ---- what several commands print ---- */
 
 /* "1000x3" */
 static void add_shape(Table *table, const LimpetVariable *variable)

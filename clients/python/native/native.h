@@ -1,5 +1,6 @@
 /* limpet._native: what the Python client does for every call, in C. It holds what the package's own
- * limpet/_pure.py does and takes its place where it could be built; limpet/_transport.py chooses.
+ * limpet/_connection/_pure.py does and takes its place where it could be built; _transport.py beside it
+ * chooses.
  *
  * Only Python's stable ABI, that of 3.10: one build serves every Python from there on. Functions that return
  * a PyObject * return a new reference, or NULL with an exception set. */

@@ -1,5 +1,5 @@
-/* Shape: makes instances of a dataclass of what came for one. limpet/_pure.py is the same in Python and has
- * the contract. */
+/* Shape: makes instances of a dataclass of what came for one. limpet/_connection/_pure.py is the same in
+ * Python and has the contract. */
 #include "clients/python/native/native.h"
 
 /* A field of a shape; references are owned. */

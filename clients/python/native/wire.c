@@ -1,5 +1,6 @@
 /* Wire: one connection's bytes. The Python that holds it opens the socket, shakes hands and deals with the
- * messages; see limpet/_pure.py, which is the same in Python and has the contracts of the methods. */
+ * messages; see limpet/_connection/_pure.py, which is the same in Python and has the contracts of the
+ * methods. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

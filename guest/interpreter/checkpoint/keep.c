@@ -14,8 +14,8 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/memory/memory.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
@@ -37,7 +37,7 @@ static struct {
     _Alignas(16) char stack[16u << 10];
 } again;
 
-/* What is found; in the room of the loader, which is left out of what is written. */
+/* The record in the making; in the room of the loader, which is left out of what is written. */
 static struct {
     MemoryHead head;
     MemoryFile *files;
@@ -218,7 +218,7 @@ static void read_flags(const char *text, MappedLine *line)
         line->advice |= strstr(text, all[i].name) ? all[i].advice : 0;
 }
 
-/* Whether two mappings show the same memory: made anew, they would not. */
+/* Returns whether two mappings show the same memory: made anew, they would not. */
 static bool is_mapped_twice(const MappedLine *line)
 {
     Lines maps _cleanup_(lines_close);
@@ -256,7 +256,7 @@ static bool is_kernels(const char *name)
     return strncmp(name, "[v", 2) == 0;
 }
 
-/* What a file has no name for any more is only in the memory. */
+/* Content of a file that has no name any more is only in the memory. */
 static int classify(const MappedLine *line, MemoryMapping *ret)
 {
     if (line->mode[3] == 's')
@@ -312,7 +312,7 @@ static int find_all(void)
     MappedLine line;
     int r = lines_open(&maps, "/proc/self/smaps");
 
-    found.pagemap = sibling_open_own("/proc/self/pagemap");
+    found.pagemap = open_own("/proc/self/pagemap");
     if (r < 0 || found.pagemap < 0)
         r = refuse(-EIO, "/proc cannot be read");
     while (r == 0 && (text = lines_next(&maps))) {

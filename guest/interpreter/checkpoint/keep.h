@@ -4,7 +4,7 @@
 
 #include "proto/base/base.h"
 
-/* Where it is, in a directory of saved variables. */
+/* The file's name, in a directory of saved variables. */
 #define KEEP_NAME "memory"
 
 /* In the frozen copy, which has one thread. 0, or a negative errno with *ret_why, and there is no file. 1 in

@@ -37,7 +37,7 @@ static void write_notes(Writer *w, const void *source)
     write_text(w, rest);
 }
 
-Value notes_say(const Notes *notes)
+Value notes_encode(const Notes *notes)
 {
     return (Value){.write = write_notes, .source = notes};
 }

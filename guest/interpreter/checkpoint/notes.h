@@ -15,4 +15,4 @@ void notes_clear(Notes *notes);
 void notes_add(Notes *notes, const char *format, ...) _printf_(2, 3);
 
 /* An array of text. The last one tells how many there was no room for. */
-Value notes_say(const Notes *notes);
+Value notes_encode(const Notes *notes);

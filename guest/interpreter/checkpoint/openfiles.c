@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/checkpoint/numbers.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
-#include "guest/interpreter/checkpoint/pages.h"
 
 /* Flags with which a file is opened again: all but those that would make or empty it. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE)
@@ -86,7 +85,7 @@ static bool has_name(const OpenFile *file)
     return readlink(path, &first, 1) == 1 && first == '/';
 }
 
-/* What is in a named pipe is there for whoever has it open. */
+/* A named pipe's content is for whoever has it open. */
 static bool record_pipe(OpenFile *file, const struct stat *st, Notes *notes)
 {
     file->kind = OPEN_PIPE;
@@ -202,7 +201,7 @@ static int reopen(OpenFile *file)
     return 0;
 }
 
-/* What is found again, and is neither of its readers nor of its writers. */
+/* Leaves a descriptor by which the pipe is found again, and which neither reads nor writes. */
 static void release_named_pipe(OpenFile *file)
 {
     int fd = open_again(file, O_PATH);

@@ -8,7 +8,7 @@
 
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
-#include "guest/interpreter/checkpoint/pages.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 
 /* As much as a pipe can have. */
 #define PENDING_MAX (1 << 20)

@@ -11,7 +11,7 @@
 #include <sys/timerfd.h>
 
 #include "guest/interpreter/checkpoint/openfiles_kinds.h"
-#include "guest/interpreter/checkpoint/pages.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 
 /* Events of fdinfo without the bits that are the kernel's own. */
 #define EVENTS_KNOWN                                                                                         \

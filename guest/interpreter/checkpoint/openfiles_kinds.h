@@ -1,7 +1,7 @@
 /* The kinds of open files, for openfiles.c alone. */
 #pragma once
 
-#include "guest/interpreter/checkpoint/lines.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
 
 /* Opens what the kernel tells about a descriptor: 0 or a negative errno. */

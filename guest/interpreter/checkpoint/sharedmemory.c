@@ -9,10 +9,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
-#include "guest/interpreter/checkpoint/pages.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 
-/* Of all of it: each copy has its own, changed or not, and somebody may wait while it is made. */
+/* Bytes in all: each copy has its own, changed or not, and somebody may wait while it is made. */
 #define COPIED_MAX ((size_t)16 << 20)
 
 #define DELETED " (deleted)"
@@ -20,7 +19,7 @@
 /* Semaphores say nothing about variables. */
 #define SEMAPHORE "/dev/shm/sem."
 
-/* What Linux 6.11 and later answer about one mapping, as linux/fs.h there has it. */
+/* Linux's answer about one mapping, from 6.11 on, as linux/fs.h there has it. */
 typedef struct MapQuery {
     uint64_t size, flags, address;
     uint64_t start, end, vma_flags, page_size, offset, inode;
@@ -67,7 +66,7 @@ static void add(Mappings *all, Mapping mapping, const char *name)
     all->items = items;
 }
 
-/* Those that are shared, without a look at all the others, which are hundreds. False where the kernel cannot.
+/* Finds shared mappings, without a look at all the others, which are hundreds. False where the kernel cannot.
  */
 static bool ask_kernel(int maps, Mappings *all)
 {
@@ -158,7 +157,7 @@ static bool make_private(const Mapping *mapping)
     return false;
 }
 
-/* What is written in one place may be read in another one, or run. */
+/* Memory that is mapped twice may be written in one place and read, or run, in another. */
 static bool is_mapped_once(const Mappings *all, const Mapping *mapping)
 {
     size_t n = 0;

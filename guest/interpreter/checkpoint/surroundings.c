@@ -14,10 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "guest/interpreter/checkpoint/lines.h"
-#include "guest/interpreter/checkpoint/numbers.h"
-#include "guest/interpreter/checkpoint/pages.h"
-#include "guest/interpreter/checkpoint/sibling.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
+#include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/descriptors.h"
 #include "proto/limits.h"
 
@@ -28,12 +26,12 @@ typedef struct SignalAction {
 
 #define SIGNALS 64
 
-/* Of a file that is opened once more: all but those that would make or empty it. */
+/* Flags with which a file is opened once more: all but those that would make or empty it. */
 #define KEPT_FLAGS                                                                                           \
     (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_LARGEFILE | O_PATH |    \
      O_DIRECTORY)
 
-/* Of files without a name, together. */
+/* Bytes in files without a name, together. */
 #define CONTENT_MAX ((size_t)64 << 20)
 
 typedef struct FilePlace {
@@ -63,7 +61,7 @@ static struct {
 
 /* Recording */
 
-/* What is in it goes with its last descriptor. */
+/* For a file without a name, whose content goes with its last descriptor. */
 static void record_content(FilePlace *place, const char *link)
 {
     int fd _cleanup_(closep) =
@@ -124,7 +122,7 @@ static void record_memory(void)
     struct prctl_mm_map *map = &around.memory;
     Lines stat _cleanup_(lines_close);
     const char *line = lines_open(&stat, "/proc/self/stat") < 0 ? NULL : lines_next(&stat);
-    int fd = sibling_open_own("/proc/self/auxv");
+    int fd = open_own("/proc/self/auxv");
     ssize_t n = fd < 0 ? 0 : read(fd, around.auxiliary, sizeof(around.auxiliary));
     unsigned long long codes[3], rest[7];
 

@@ -1,6 +1,6 @@
-/* What of a frozen copy is in the kernel and not in its memory: descriptors, by the paths of their files; the
- * directory; signals; limits. The memory is kept with a record of it (keep.h); a process that becomes the
- * copy makes it anew. Nothing here may allocate (threads.h). */
+/* A frozen copy's state that is in the kernel and not in its memory: descriptors, by the paths of their
+ * files; the directory; signals; limits. The memory is kept with a record of it (keep.h); a process that
+ * becomes the copy makes it anew. Nothing here may allocate (threads.h). */
 #pragma once
 
 #include "guest/interpreter/checkpoint/notes.h"

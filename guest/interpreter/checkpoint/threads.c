@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "guest/interpreter/checkpoint/numbers.h"
+#include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/restartable.h"
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"

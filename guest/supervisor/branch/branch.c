@@ -1,12 +1,380 @@
-#include "guest/supervisor/branch/internal.h"
+#include "guest/supervisor/branch/branch.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/timerfd.h>
 
 #include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+Branch *branches_find(const Branches *set, uint64_t number)
+{
+    Branch *branch;
+
+    list_foreach (branch, (List *)&set->all, Branch, link)
+        if (branch->number == number)
+            return branch;
+    return NULL;
+}
+
+void branches_changed(Branches *set)
+{
+    set->events->changed(set);
+}
+
+bool branches_are_busy(const Branches *set)
+{
+    return set->events->is_busy(set);
+}
+
+/* ---- alarms ---- */
+
+static void on_alarm(LoopFile *file, uint32_t events)
+{
+    Alarm *alarm = container_of(file, Alarm, file);
+    uint64_t expired;
+
+    if (read(file->fd, &expired, sizeof(expired)) != (ssize_t)sizeof(expired))
+        return;
+    alarm->set = false;
+    alarm->on_due(alarm);
+}
+
+/* Opens an alarm that is not set. 0 or a negative errno. */
+static int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *))
+{
+    _cleanup_(closep) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    r = loop_file_add(loop, &alarm->file, fd, EPOLLIN, on_alarm);
+    if (r < 0)
+        return r;
+    alarm->on_due = on_due;
+    take_fd(&fd);
+    return 0;
+}
+
+static void alarm_close(Alarm *alarm)
+{
+    if (!alarm->file.loop)
+        return;
+    loop_file_remove(&alarm->file);
+    close(alarm->file.fd);
+}
+
+/* `due`: clock_now() nanoseconds. */
+static void alarm_set(Alarm *alarm, uint64_t due)
+{
+    const struct itimerspec when = {.it_value = clock_timespec(due)};
+
+    alarm->set = timerfd_settime(alarm->file.fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+/* ---- checkpoints that are taken by themselves: none of this costs a system call for each call ---- */
+
+/* The pause between calls after which a state is kept. */
+#define QUIET (2 * NSEC_PER_MSEC)
+
+/* The delay while something else is to be done with the branch. What is done with others holds up none. */
+#define LATER (50 * NSEC_PER_MSEC)
+
+/* Back-to-back calls: checkpoints may take 1/BUSY_RATIO of the time, 1/BUSY_RATIO_SHORT where a call is
+ * shorter than a checkpoint, as many of them would wait for one. */
+#define BUSY_RATIO       40u
+#define BUSY_RATIO_SHORT 100u
+
+/* The bound on what a fatal call takes with it, whichever is more, whatever a checkpoint costs. */
+#define LOST_CALLS 5u
+#define LOST_TIME  (50 * NSEC_PER_MSEC)
+
+/* The first checkpoint is taken to cost this. */
+#define COST_UNKNOWN NSEC_PER_MSEC
+
+#define PAUSE_MINIMUM NSEC_PER_SEC
+#define PAUSE_MAXIMUM (60 * NSEC_PER_SEC)
+
+CheckpointMode policy_mode(const Branch *branch)
+{
+    return branch_is_foreign(branch) ? CHECKPOINT_OFF : branch->set->mode;
+}
+
+/* Returns whether a checkpoint would be worth while and could be had. */
+static bool may_take(const Branch *branch, uint64_t now)
+{
+    return policy_mode(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
+           !branch->interpreter.asked && now >= branch->policy.retry;
+}
+
+static void policy_on_failure(Branch *branch, const char *why)
+{
+    Policy *policy = &branch->policy;
+
+    reason_set(policy->trouble, "no checkpoint could be taken: %s", why);
+    log_warn("no checkpoint", "branch=%" PRIu64 " reason=%s", branch->number, why);
+    policy->pause = MIN(MAX(policy->pause * 2, PAUSE_MINIMUM), PAUSE_MAXIMUM);
+    policy->retry = clock_now() + policy->pause;
+}
+
+static void take_one(Branch *branch)
+{
+    Reason why;
+
+    if (branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why) < 0)
+        policy_on_failure(branch, why);
+}
+
+void policy_protect(Branch *branch)
+{
+    if (may_take(branch, clock_now()))
+        take_one(branch);
+}
+
+static void on_quiet(Alarm *alarm)
+{
+    Branch *branch = container_of(alarm, Branch, policy.quiet);
+    uint64_t now = clock_now(), quiet = branch->policy.last_end + QUIET;
+
+    if (branch->occupied || !may_take(branch, now))
+        return;
+    if (now < quiet)
+        alarm_set(alarm, quiet);
+    else if (branch->set->events->is_wanted(branch))
+        alarm_set(alarm, now + LATER);
+    else
+        take_one(branch);
+}
+
+static int policy_init(Branch *branch)
+{
+    return alarm_open(&branch->policy.quiet, branch->set->loop, on_quiet);
+}
+
+static void policy_deinit(Branch *branch)
+{
+    alarm_close(&branch->policy.quiet);
+}
+
+void policy_on_quiet(Branch *branch, uint64_t now)
+{
+    Policy *policy = &branch->policy;
+
+    policy->last_end = now;
+    if (policy_mode(branch) == CHECKPOINT_AUTO && !policy->quiet.set)
+        alarm_set(&policy->quiet, now + QUIET);
+}
+
+static uint64_t last_cost(const Policy *policy)
+{
+    return policy->cost > 0 ? policy->cost : COST_UNKNOWN;
+}
+
+/* A checkpoint took `cost` nanoseconds. It counts as at most twice the last: a busy machine makes one seem
+ * dear, and the next would come too late. */
+static void policy_on_cost(Branch *branch, uint64_t cost)
+{
+    branch->policy.cost = MIN(cost, 2 * last_cost(&branch->policy));
+}
+
+static bool is_worth_its_cost(const Branch *branch)
+{
+    const Policy *policy = &branch->policy;
+    uint64_t cost = last_cost(policy);
+    bool are_short = policy->busy < branch->calls * cost;
+
+    return policy->busy > (are_short ? BUSY_RATIO_SHORT : BUSY_RATIO) * cost;
+}
+
+static bool is_bound_reached(const Branch *branch)
+{
+    return branch->calls > LOST_CALLS && branch->policy.busy > LOST_TIME;
+}
+
+static void policy_on_run(Branch *branch, uint64_t now)
+{
+    /* Without a base there is nothing to go back to, however short the time. */
+    bool was_quiet = now >= branch->policy.last_end + QUIET; /* and the alarm found something else to do */
+    bool due = policy_mode(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
+               was_quiet || is_bound_reached(branch) || is_worth_its_cost(branch);
+
+    if (due && may_take(branch, now))
+        take_one(branch);
+}
+
+static void policy_on_taken(Branch *branch)
+{
+    branch->policy.busy = 0;
+    branch->policy.exposed = false;
+}
+
+void policy_on_gone(Branch *branch)
+{
+    branch->policy.exposed = true;
+}
+
+static void policy_on_success(Branch *branch)
+{
+    branch->policy.retry = branch->policy.pause = 0;
+    branch->policy.trouble[0] = '\0';
+}
+
+void policy_forget(Branch *branch)
+{
+    policy_on_success(branch);
+    policy_on_taken(branch);
+}
+
+void policy_why_none(const Branch *branch, Reason ret)
+{
+    bool off = policy_mode(branch) == CHECKPOINT_OFF && !branch->policy.trouble[0];
+
+    if (branch_is_foreign(branch))
+        reason_set(ret, "there are no checkpoints of %s", branch->place.language);
+    else
+        reason_set(ret, "%s", off ? "checkpoints are off" : branch->policy.trouble);
+}
+
+/* ---- checkpoints ---- */
+
+/* Memory is read as fast as the disk gives it. */
+#define THAW_LIMIT (30 * NSEC_PER_SEC)
+
+/* The last call whose effects are in RAM; 0: none. */
+static uint64_t branch_state_count(const Branch *branch)
+{
+    if (branch->calls > 0)
+        return branch->state_count;
+    return branch->base ? branch->base->execution_count : 0;
+}
+
+/* The checkpoint stands for the live state from now on. Should it fail, dropping it puts everything back. */
+static void enter_tree(Branch *branch, Checkpoint *checkpoint)
+{
+    checkpoint->branch = branch->number;
+    checkpoint->execution_count = branch_state_count(branch);
+    checkpoint->parent = branch->base;
+    checkpoint->calls = branch->calls;
+    branch->base = branch->taking = checkpoint;
+    branch->calls = 0;
+    policy_on_taken(branch);
+}
+
+int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why)
+{
+    Checkpoint *checkpoint;
+    int end = -1, r;
+
+    if (branch_is_foreign(branch)) {
+        policy_why_none(branch, why);
+        return -EOPNOTSUPP;
+    }
+    r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
+    if (r < 0) {
+        reason_set(why, "%s", strerror(-r));
+        return r;
+    }
+    branch->asked = clock_now();
+    r = interpreter_ask_checkpoint(&branch->interpreter, end, kind == CHECKPOINT_AUTOMATIC);
+    close(end);
+    if (r < 0) {
+        reason_set(why, "%s", r == -EBUSY ? "the interpreter is not listening" : strerror(-r));
+        checkpoint_drop(checkpoint, why);
+        return r;
+    }
+    strcpy(checkpoint->name, name);
+    enter_tree(branch, checkpoint);
+    return 0;
+}
+
+int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
+{
+    Checkpoint *checkpoint;
+    int end = -1, r = checkpoint_new(&checkpoint, &branch->set->checkpoints, CHECKPOINT_AUTOMATIC, &end);
+
+    if (r < 0)
+        return r;
+    checkpoint->branch = branch->number;
+    checkpoint->execution_count = execution_count;
+
+    pid_t pid = interpreter_become(branch->set->command_line, kept, end);
+
+    close(end);
+    r = pid < 0 ? pid : checkpoint_becomes(checkpoint, pid, THAW_LIMIT);
+    if (r < 0) {
+        checkpoint_drop(checkpoint, strerror(-r));
+        return r;
+    }
+    *ret = checkpoint;
+    return 0;
+}
+
+static int branch_on_checkpointed(Branch *branch, const Message *message, Problem *problem)
+{
+    Checkpoint *checkpoint = take(branch->taking);
+    MsgCheckpointed said;
+    char why[LIMIT_NOTE + 1] = "";
+    int r = body_decode(&said, MsgCheckpointed, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    if (!interpreter_checkpointed(&branch->interpreter))
+        return problem_set(problem, ERR_BAD_REQUEST, "`checkpointed` that answers nothing");
+    branches_changed(branch->set);
+    if (!said.error.data)
+        policy_on_cost(branch, clock_now() - branch->asked);
+    else
+        memcpy(why, said.error.data, said.error.size);
+    if (checkpoint && said.error.data)
+        checkpoint_drop(checkpoint, why);
+    else if (checkpoint)
+        checkpoint_answered(checkpoint);
+    return 0;
+}
+
+void branch_on_kept(Branch *branch, Checkpoint *checkpoint)
+{
+    Checkpoints *set = checkpoint->set;
+
+    log_debug("checkpoint kept", "id=c%" PRIu64 " branch=%" PRIu64 " execution_count=%" PRIu64 " pid=%d",
+              checkpoint->number, checkpoint->branch, checkpoint->execution_count, (int)checkpoint->pid);
+    policy_on_success(branch);
+    if (checkpoint->kind == CHECKPOINT_AUTOMATIC)
+        checkpoints_drop_automatic(set, checkpoint->branch, checkpoint);
+    checkpoints_make_room(set, checkpoint, checkpoint->kind == CHECKPOINT_BY_HAND);
+}
+
+/* Counts the branch's state from the checkpoint before the one that goes. */
+static void lose_base(Branch *branch, const Checkpoint *checkpoint, const char *why)
+{
+    bool failed = checkpoint_is_pending(checkpoint) && checkpoint->branch == branch->number;
+
+    branch->base = checkpoint->parent;
+    if (branch->calls == 0)
+        branch->state_count = checkpoint->execution_count;
+    branch->calls += checkpoint->calls;
+    policy_on_gone(branch);
+    if (failed)
+        policy_on_failure(branch, why ? why : "it was given up");
+    else if (why)
+        reason_set(branch->policy.trouble, "%s", why);
+    else
+        policy_on_quiet(branch, clock_now());
+}
+
+void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
+{
+    if (branch->taking == checkpoint)
+        branch->taking = NULL;
+    if (branch->base == checkpoint)
+        lose_base(branch, checkpoint, why);
+    if (branch_is_recovering(branch))
+        recovery_on_gone(branch, checkpoint, why);
+}
+
+/* ---- the branch ---- */
 
 /* An interpreter that has not said `ready` after this is broken. */
 #define START_LIMIT (30 * NSEC_PER_SEC)
@@ -85,7 +453,7 @@ Branch *branch_free(Branch *branch)
     loop_timer_cancel(&branch->start);
     policy_deinit(branch);
     interpreter_deinit(&branch->interpreter);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     notes_deinit(&branch->restored);
     outputs_deinit(branch->between);
     free(branch->place.cwd);
@@ -138,13 +506,6 @@ bool branch_is_exact(const Branch *branch)
     return branch->base && branch->calls == 0;
 }
 
-uint64_t branch_state_count(const Branch *branch)
-{
-    if (branch->calls > 0)
-        return branch->state_count;
-    return branch->base ? branch->base->execution_count : 0;
-}
-
 void branch_protection(const Branch *branch, Protection *ret)
 {
     const Checkpoint *checkpoint = branch->base;
@@ -158,10 +519,10 @@ void branch_protection(const Branch *branch, Protection *ret)
     }
     policy_why_none(branch, ret->reason);
     if (!ret->reason[0])
-        reason_set(ret->reason, "%s", fate_no_checkpoint);
+        reason_set(ret->reason, "%s", state_change_no_checkpoint);
 }
 
-/* Calls */
+/* ---- calls ---- */
 
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now)
 {
@@ -223,7 +584,7 @@ void branch_take_place(Branch *branch, Branch *of)
             checkpoint->branch = branch->number;
 }
 
-/* Starting */
+/* ---- starting ---- */
 
 static void on_start_due(LoopTimer *timer)
 {
@@ -267,13 +628,13 @@ void branch_start_failed(Branch *branch, const char *why)
 
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
-    bool birth = checkpoint->kind == CHECKPOINT_BIRTH;
-    const MsgRestore restore = {.branched = birth || branch->newborn, .memory = branch->recovery.killed};
+    bool pristine = checkpoint->kind == CHECKPOINT_PRISTINE;
+    const MsgRestore restore = {.branched = pristine || branch->newborn, .memory = branch->recovery.killed};
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
-    branch->outdated = birth && branch->set->environment_changed;
+    branch->outdated = pristine && branch->set->environment_changed;
     branch->unproxied = branch->set->proxied_late;
-    branch->unplaced = birth && has_place(branch);
+    branch->unplaced = pristine && has_place(branch);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
         r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores, &restore);
@@ -282,7 +643,7 @@ int branch_copy(Branch *branch, Checkpoint *checkpoint)
     return r;
 }
 
-/* What the interpreter says */
+/* ---- messages of the interpreter ---- */
 
 static int check_copy(const Branch *branch, Problem *problem)
 {

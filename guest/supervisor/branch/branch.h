@@ -1,19 +1,28 @@
 /* A branch: one line of live state, the session itself (number 0) or what was branched off from it. It owns
  * an interpreter, and knows from which checkpoint the variables in that came.
  *
- *   branch.c    its interpreter: starts, gets ready, speaks
- *   branches.c  all branches: what they share, whose processes live on when those of one are ended
- *   freeze.c    checkpoints of it; policy.c: those that are taken by themselves
- *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one
+ *   branch.c    its interpreter starts, gets ready and speaks; checkpoints are taken of it
+ *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one; whose processes live on
  *
  * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
-#include "guest/supervisor/branch/alarm.h"
+#include "guest/supervisor/branch/state_change.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
-#include "guest/supervisor/branch/fate.h"
 #include "guest/supervisor/interpreter/interpreter.h"
-#include "guest/supervisor/streams/output.h"
+#include "guest/supervisor/streams/streams.h"
+#include "proto/base/loop.h"
+
+/* Alarm: a one-shot timerfd for delays of a few milliseconds. A timer of the loop would change the timeout of
+ * each epoll_wait(), which costs more than a short call. */
+
+typedef struct Alarm Alarm;
+
+struct Alarm {
+    LoopFile file;
+    bool set;
+    void (*on_due)(Alarm *alarm);
+};
 
 typedef struct Branch Branch;
 typedef struct Branches Branches;
@@ -24,7 +33,7 @@ typedef enum CheckpointMode {
     CHECKPOINT_OFF,
 } CheckpointMode;
 
-/* When checkpoints are taken by themselves (policy.c). */
+/* When checkpoints are taken by themselves. */
 typedef struct Policy {
     Alarm quiet;       /* set while there is a state that could be kept */
     uint64_t last_end; /* when the last call ended; all times are clock_now() nanoseconds */
@@ -47,7 +56,7 @@ typedef struct Recovery {
     RecoveryStep step;
     Checkpoint *next; /* NULL: nothing is left to go back to */
     bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
-    bool fresh;       /* `next` is the birth checkpoint: the branch begins anew, and no record tells of it */
+    bool fresh; /* `next` is the pristine checkpoint: the branch begins anew, and no record tells of it */
 
     uint64_t end;   /* the recovery is given up at this time */
     int ended;      /* processes that ended with the interpreter */
@@ -64,18 +73,19 @@ typedef struct Recovery {
     uint64_t calls;           /* calls between `from` and the state of the copy */
 } Recovery;
 
-/* Where the cells of a context run, and in what. Whoever starts anew starts there. */
+/* Place of a context: the directory and the language of its cells. An interpreter that starts anew starts
+ * there. */
 typedef struct ContextPlace {
     char language[LIMIT_LANGUAGE + 1]; /* empty: Python */
     char *cwd;                         /* NULL: /session */
 } ContextPlace;
 
-/* What the next turn of the loop does to the interpreter. */
-typedef enum Doom {
-    DOOM_NONE,
-    DOOM_FAULT, /* ends it for a fault of its own */
-    DOOM_UNDO,  /* ends it to undo the call that has just ended */
-} Doom;
+/* Reason for which the next turn of the loop ends the interpreter. */
+typedef enum PendingKill {
+    KILL_NONE,
+    KILL_FAULT, /* a fault of its own */
+    KILL_UNDO,  /* the call that has just ended is undone */
+} PendingKill;
 
 struct Branch {
     List link; /* Branches.all */
@@ -96,8 +106,8 @@ struct Branch {
     Policy policy;
 
     Recovery recovery;
-    Doom doom;
-    Reason fault;            /* what the interpreter did, with DOOM_FAULT */
+    PendingKill pending_kill;
+    Reason fault;            /* what the interpreter did, with KILL_FAULT */
     bool newborn;            /* the branch has no state yet: its first copy is to be made */
     bool outdated;           /* the interpreter has yet to be told of the session's environment */
     bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
@@ -106,19 +116,19 @@ struct Branch {
     Reason misplaced;        /* why it could not do as it was told; empty: it has, or has yet to answer */
     bool occupied;           /* a call runs on it, or has ended and waits for what becomes of the variables */
     unsigned idle_losses;    /* how often the interpreter was lost since a call ended by itself */
-    Fate untold;             /* what became of the variables since the last record */
+    StateChange unreported;  /* what became of the variables since the last record */
     Output between[STREAMS]; /* what was written while no call ran, since the last call began */
     bool is_restored; /* they were loaded since the last record; `restored` has what is not as it was */
     EncodedNotes restored;
 };
 
-/* What others hear of branches, and do for them. */
+/* Events that others hear of branches, and functions that they have for them. */
 typedef struct BranchEvents {
     /* Something has happened that others may wait for. Each takes its next step before the loop waits. */
     void (*changed)(Branches *set);
-    /* Whether a call or a task is under way, of any branch. */
+    /* Returns whether a call or a task is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
-    /* Whether a call or a task about that branch is under way. */
+    /* Returns whether a call or a task about that branch is under way. */
     bool (*is_wanted)(const Branch *branch);
     /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
     void (*ready)(Branch *branch);
@@ -127,9 +137,9 @@ typedef struct BranchEvents {
     /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
      * by itself, or was ended for the sake of its call. */
     void (*lost)(Branch *branch, const char *fault);
-    /* What became of the variables is certain. Takes `fate` when a call waits for that; false: nobody does.
+    /* The state of the variables is certain. Takes `change` when a call waits for that; false: nobody does.
      */
-    bool (*settled)(Branch *branch, Fate *fate);
+    bool (*settled)(Branch *branch, StateChange *change);
     /* The branch is about to be freed. */
     void (*ended)(Branch *branch);
     /* A message of a ready interpreter that is none of the branch's own; the interpreter may have ended
@@ -138,12 +148,13 @@ typedef struct BranchEvents {
     void (*output)(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
     /* A child has ended that is no interpreter and no checkpoint. */
     void (*reaped)(Branches *set, pid_t pid, int status, const struct rusage *usage);
-    /* Whose processes live on when those of a branch end: a group that they have, or 0; and the leaders of
-     * sessions, at most `most`. Returns how many. */
+    /* Tells which processes live on when those of a branch end: a group that they have, or 0; and the leaders
+     * of sessions, at most `most`. Returns how many. */
     size_t (*spare)(Branches *set, gid_t *ret_mark, pid_t *ret_leaders, size_t most);
-    /* What runs on beside all branches, and is not brought back with them: a note. NULL: nothing. */
+    /* A note about the programs beside all branches that are not brought back with them. NULL: there are
+     * none. */
     const char *(*beside)(const Branches *set);
-    /* What runs of the code besides interpreters, and would end with the sandbox: a phrase. NULL: nothing. */
+    /* A phrase about the programs of the code that would end with the sandbox. NULL: there are none. */
     const char *(*in_use)(const Branches *set);
     /* A checkpoint is kept from now on. */
     void (*kept)(Branches *set, const Checkpoint *checkpoint);
@@ -160,15 +171,15 @@ struct Branches {
     size_t count;
     Checkpoints checkpoints;
     CheckpointMode mode;
-    Environment environment; /* of interpreters that are started from now on */
-    bool
-        environment_changed; /* since it was first known: a copy of the birth checkpoint has yet to be told */
-    bool proxied_late;       /* since then: copies of any checkpoint have yet to be told that */
-    uint64_t memory;         /* of the sandbox, bytes; 0: unlimited */
-    pid_t bystander;         /* a process of the supervisor's own, which lives on; 0: none */
+    Environment environment;  /* of interpreters that are started from now on */
+    bool environment_changed; /* since it was first known: a copy of the pristine checkpoint has yet to be
+                                 told */
+    bool proxied_late;        /* since then: copies of any checkpoint have yet to be told that */
+    uint64_t memory;          /* of the sandbox, bytes; 0: unlimited */
+    pid_t files_pid;          /* a process of the supervisor's own, which lives on; 0: none */
 };
 
-/* branches.c */
+/* All branches */
 
 void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events);
 void branches_deinit(Branches *set); /* the processes have been ended before */
@@ -182,13 +193,13 @@ bool branches_are_busy(const Branches *set);
 
 /* Reaps the children that have ended, and takes what follows from that. */
 void branches_reap(Branches *set);
-/* Deals with what was noticed where it could not be dealt with: ended processes, doomed interpreters, failed
- * steps of a recovery. */
+/* Deals with what was noticed where it could not be dealt with: ended processes, interpreters that are to be
+ * killed, failed steps of a recovery. */
 void branches_sweep(Branches *set);
 /* Ends every process below. */
 void branches_end_all(Branches *set);
 
-/* branch.c */
+/* A branch */
 
 /* A branch without an interpreter. NULL when out of memory. */
 Branch *branch_new(Branches *set, uint64_t number);
@@ -207,11 +218,11 @@ int branch_set_place(Branch *branch, Text language, Text cwd);
 bool branch_is_foreign(const Branch *branch);
 bool branch_is_recovering(const Branch *branch);
 
-/* Whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
+/* Returns whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
 
-/* Starts an interpreter with nothing in it: a copy of the birth checkpoint or, without one, a new process. 0
- * or a negative errno; branch->failure then says why. */
+/* Starts an interpreter with nothing in it: a copy of the pristine checkpoint or, without one, a new process.
+ * 0 or a negative errno; branch->failure then says why. */
 int branch_start(Branch *branch);
 int branch_spawn(Branch *branch); /* always a new process */
 
@@ -232,10 +243,10 @@ void branch_vacate(Branch *branch);
 /* The branch takes the number and the place of `of`, which ends. It keeps its interpreter. */
 void branch_take_place(Branch *branch, Branch *of);
 
-/* Where the branch would go back to now. */
+/* Tells to which checkpoint the branch would go back now. */
 void branch_protection(const Branch *branch, Protection *ret);
 
-/* freeze.c */
+/* Its checkpoints */
 
 /* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
  * errno with `why`. */
@@ -245,7 +256,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
  * the line of the branch, which has no other checkpoint, and yet to go there. 0 or a negative errno. */
 int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret);
 
-/* policy.c */
+/* Checkpoints that are taken by themselves */
 
 CheckpointMode policy_mode(const Branch *branch);
 /* A call has ended, or the interpreter is ready. A checkpoint may be worth while once the branch is quiet. */
@@ -255,7 +266,7 @@ void policy_protect(Branch *branch);
 /* Writes why the newest state has no checkpoint; nothing when there was no time for one. */
 void policy_why_none(const Branch *branch, Reason ret);
 
-/* recovery.c */
+/* Going back (recovery.c) */
 
 /* Ends what is left of the interpreter and of its processes, and goes back. `fault`: as with
  * BranchEvents.lost. */
@@ -263,12 +274,12 @@ void branch_lose(Branch *branch, const char *fault);
 
 /* The interpreter is ended before the loop waits again: for a fault of its own, or to undo the call that has
  * just ended. */
-void branch_doom(Branch *branch, const char *fault);
+void branch_kill(Branch *branch, const char *fault);
 void branch_undo(Branch *branch);
 
-/* The live state is that of the birth checkpoint, if there is one. That checkpoint protects it as others do,
- * except where checkpoints are off. */
-void branch_stand_on_birth(Branch *branch);
+/* The live state is that of the pristine checkpoint, if there is one. That checkpoint protects it as others
+ * do, except where checkpoints are off. */
+void branch_stand_on_pristine(Branch *branch);
 
 /* The branch becomes a session. Losses and recoveries of the spare that it was are forgotten. */
 void branch_forget_past(Branch *branch);
@@ -285,3 +296,25 @@ void branch_forget_line(Branch *branch);
 int branch_end_processes(Branch *branch);
 
 DEFINE_CLEANUP(Branch *, branch_free);
+
+/* Between branch.c and recovery.c */
+
+/* Tells whoever waits for the interpreter that it will not be ready. */
+void branch_start_failed(Branch *branch, const char *why);
+
+/* Asks for a copy of a checkpoint, which becomes the interpreter. 0 or a negative errno. */
+int branch_copy(Branch *branch, Checkpoint *checkpoint);
+
+void branch_on_kept(Branch *branch, Checkpoint *checkpoint);
+void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
+
+void policy_on_gone(Branch *branch); /* the checkpoint under the live state has gone */
+void policy_forget(Branch *branch);  /* the live state is another one */
+
+/* Begins anew with a copy of the pristine checkpoint. false: there is none. */
+bool branch_begin_anew(Branch *branch);
+
+void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
+/* The copy is ready. `notes` say what is not in it; they are taken. */
+void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory);
+void recovery_note_processes(const Branch *branch, EncodedNotes *notes);

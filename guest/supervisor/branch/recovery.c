@@ -2,14 +2,261 @@
  * of a checkpoint has said that it is ready, or there is nothing left to copy. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "guest/supervisor/branch/internal.h"
+#include "guest/supervisor/branch/branch.h"
+#include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+
+/* Killing is given up after this, where processes are born faster than a walk can end them. */
+#define KILL_LIMIT (300 * NSEC_PER_MSEC)
+
+/* Processes that do not die within this are stuck in the kernel; the reply cannot wait for them. */
+#define END_LIMIT (700 * NSEC_PER_MSEC)
+
+void branches_set_environment(Branches *set, Environment *environment)
+{
+    Environment *before = &set->environment;
+
+    if (before->n > 0 && !environment_equal(before, environment))
+        set->environment_changed = true;
+    environment_deinit(before);
+    *before = *environment;
+    *environment = (Environment){0};
+}
+
+/* ---- processes ---- */
+
+static void on_reaped(void *context, pid_t pid, int status, const struct rusage *usage)
+{
+    Branches *set = context;
+    Checkpoint *checkpoint = checkpoints_find_pid(&set->checkpoints, pid);
+    Branch *branch;
+
+    if (checkpoint)
+        checkpoint_reaped(checkpoint);
+    list_foreach (branch, &set->all, Branch, link)
+        if (interpreter_reaped(&branch->interpreter, pid, status, usage))
+            return;
+    if (!checkpoint)
+        set->events->reaped(set, pid, status, usage);
+}
+
+void branches_end_all(Branches *set)
+{
+    if (processes_end_all(END_LIMIT, on_reaped, set) < 0)
+        log_error("processes do not die", "purpose=end");
+}
+
+typedef struct KillExceptions {
+    pid_t alone[LIMIT_CHECKPOINTS + LIMIT_BRANCHES +
+                4]; /* checkpoints, the pending ones and the pristine one included, and the files process */
+    pid_t families[LIMIT_BRANCHES + 2 + 2 * LIMIT_PROCESSES];
+    ProcessesKeep keep;
+} KillExceptions;
+
+static void exceptions_collect(KillExceptions *exceptions, Branches *set, const Branch *except)
+{
+    Checkpoint *checkpoint;
+    Branch *branch;
+
+    exceptions->keep = (ProcessesKeep){.alone = exceptions->alone, .families = exceptions->families};
+    if (set->files_pid > 0)
+        exceptions->alone[exceptions->keep.alone_count++] = set->files_pid;
+    list_foreach (checkpoint, &set->checkpoints.all, Checkpoint, link)
+        if (checkpoint->pid > 0 && exceptions->keep.alone_count < ARRAY_SIZE(exceptions->alone))
+            exceptions->alone[exceptions->keep.alone_count++] = checkpoint->pid;
+    list_foreach (branch, &set->all, Branch, link)
+        if (branch != except && branch->interpreter.pid > 0)
+            exceptions->families[exceptions->keep.family_count++] = branch->interpreter.pid;
+    exceptions->keep.family_count +=
+        set->events->spare(set, &exceptions->keep.mark, exceptions->families + exceptions->keep.family_count,
+                           ARRAY_SIZE(exceptions->families) - exceptions->keep.family_count);
+}
+
+/* The copy in the making has been ended with processes that are nobody's. It is asked for again. */
+static void recovery_copy_again(Branch *branch)
+{
+    loop_timer_cancel(&branch->start);
+    interpreter_close(&branch->interpreter);
+    branch->recovery.step = RECOVERY_TRIES;
+    branch->recovery.next = branch->recovery.from;
+    branches_changed(branch->set);
+}
+
+/* The copy in the making does not come, for that reason. */
+static void recovery_refused(Branch *branch, const char *why)
+{
+    Recovery *recovery = &branch->recovery;
+
+    recovery->step = RECOVERY_TRIES;
+    if (!recovery->gone)
+        reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
+    branches_changed(branch->set);
+}
+
+/* Waits up to `limit` for copies that are being made. Killing a checkpoint in the middle of its fork leaves
+ * its locks taken: it could never be copied again. */
+static void branches_settle_copies(Branches *set, uint64_t limit)
+{
+    uint64_t end = clock_now() + limit;
+    Branch *branch;
+
+    list_foreach (branch, &set->all, Branch, link) {
+        struct pollfd said = {.fd = branch->interpreter.channel, .events = POLLIN};
+        uint64_t now = clock_now();
+
+        if (branch->recovery.step != RECOVERY_COPIES || said.fd < 0 || now >= end)
+            continue;
+        struct timespec left = clock_timespec(end - now);
+        ppoll(&said, 1, &left, NULL);
+    }
+}
+
+/* Copies in the making have been ended with the others, as nobody knew their processes. */
+static void copy_again(Branches *set, const Branch *except)
+{
+    Branch *branch;
+
+    list_foreach (branch, &set->all, Branch, link)
+        if (branch != except && branch->recovery.step == RECOVERY_COPIES)
+            recovery_copy_again(branch);
+}
+
+/* Kills every process that belongs to no checkpoint and to no branch but `branch`. How many there were, its
+ * interpreter left out. */
+static int branches_kill_others(Branches *set, Branch *branch)
+{
+    KillExceptions exceptions;
+
+    exceptions_collect(&exceptions, set, branch);
+    int r = processes_end_others(&exceptions.keep, branch->interpreter.pid, KILL_LIMIT);
+    if (r < 0) {
+        log_error("some processes cannot be ended: ending all", "branch=%" PRIu64 " error=%s", branch->number,
+                  strerror(-r));
+        if (processes_end_all(END_LIMIT, on_reaped, set) < 0)
+            log_error("processes do not die", "branch=%" PRIu64, branch->number);
+        branches_changed(set);
+    }
+    copy_again(set, branch);
+    return MAX(r, 0);
+}
+
+/* ---- checkpoints ---- */
+
+static Branches *branches_of(Checkpoints *checkpoints)
+{
+    return container_of(checkpoints, Branches, checkpoints);
+}
+
+static bool is_taken(Checkpoints *checkpoints, pid_t pid)
+{
+    Branch *branch;
+
+    list_foreach (branch, &branches_of(checkpoints)->all, Branch, link)
+        if (branch->interpreter.pid == pid)
+            return true;
+    return false;
+}
+
+static void add_living(Checkpoints *checkpoints, Footprint *ret)
+{
+    Branch *branch;
+
+    list_foreach (branch, &branches_of(checkpoints)->all, Branch, link)
+        if (branch->interpreter.pid > 0)
+            footprint_add(ret, branch->interpreter.pid, checkpoints->uid);
+}
+
+/* The call that runs there may have been promised that it can go back. */
+static bool hand_on(Checkpoints *checkpoints, Checkpoint *checkpoint)
+{
+    Branch *branch;
+
+    list_foreach (branch, &branches_of(checkpoints)->all, Branch, link) {
+        if (branch->base != checkpoint || branch->number == checkpoint->branch)
+            continue;
+        checkpoint->branch = branch->number;
+        return true;
+    }
+    return false;
+}
+
+static void on_kept(Checkpoints *checkpoints, Checkpoint *checkpoint)
+{
+    Branches *set = branches_of(checkpoints);
+    Branch *branch = branches_find(set, checkpoint->branch);
+
+    if (branch)
+        branch_on_kept(branch, checkpoint);
+    set->events->kept(set, checkpoint);
+    branches_changed(set);
+}
+
+static void on_saved(Checkpoints *checkpoints, Checkpoint *checkpoint)
+{
+    branches_changed(branches_of(checkpoints));
+}
+
+/* A copy may have been given up since it was asked for. Then nobody waits for it. */
+static void on_refused(Checkpoints *checkpoints, Checkpoint *checkpoint, uint64_t id, const char *why)
+{
+    Branch *branch;
+
+    list_foreach (branch, &branches_of(checkpoints)->all, Branch, link) {
+        const Recovery *recovery = &branch->recovery;
+
+        if (recovery->step == RECOVERY_COPIES && recovery->from == checkpoint && recovery->restore == id)
+            recovery_refused(branch, why);
+    }
+}
+
+static void on_gone(Checkpoints *checkpoints, Checkpoint *checkpoint, const char *why)
+{
+    Branches *set = branches_of(checkpoints);
+    Branch *branch;
+
+    list_foreach (branch, &set->all, Branch, link)
+        branch_on_gone(branch, checkpoint, why);
+    set->events->gone(set, checkpoint, why);
+    branches_changed(set);
+}
+
+/* ---- their life ---- */
+
+void branches_init(Branches *set, Loop *loop, const CommandLine *command_line, const BranchEvents *events)
+{
+    Checkpoints *checkpoints = &set->checkpoints;
+
+    *set = (Branches){.loop = loop, .command_line = command_line, .events = events};
+    list_init(&set->all);
+    checkpoints_init(checkpoints, loop);
+    checkpoints->uid = command_line->same_user ? getuid() : command_line->uid;
+    checkpoints->is_taken = is_taken;
+    checkpoints->add_living = add_living;
+    checkpoints->hand_on = hand_on;
+    checkpoints->on_kept = on_kept;
+    checkpoints->on_saved = on_saved;
+    checkpoints->on_refused = on_refused;
+    checkpoints->on_gone = on_gone;
+}
+
+void branches_deinit(Branches *set)
+{
+    Branch *branch;
+
+    list_foreach (branch, &set->all, Branch, link)
+        branch_free(branch);
+    checkpoints_deinit(&set->checkpoints);
+    environment_deinit(&set->environment);
+}
+
+/* ---- going back ---- */
 
 /* A checkpoint that was asked for before the interpreter was lost exists after this, or does not. Copying
  * takes a millisecond; on a machine that is busy with others it may take a second, and giving up would lose
@@ -38,16 +285,16 @@ int branch_end_processes(Branch *branch)
     branches_settle_copies(set, SETTLE_COPIES_LIMIT);
     interpreter_measure(&branch->interpreter);
 
-    int ended = branches_purge(set, branch);
+    int ended = branches_kill_others(set, branch);
 
     interpreter_close(&branch->interpreter);
     branch->taking = NULL;
     return ended;
 }
 
-/* The end of going back */
+/* ---- the end of going back ---- */
 
-static void finish(Branch *branch, Fate *fate)
+static void finish(Branch *branch, StateChange *change)
 {
     Branches *set = branch->set;
 
@@ -57,10 +304,10 @@ static void finish(Branch *branch, Fate *fate)
     branch->newborn = false;
     policy_forget(branch);
     log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
-             (int)fate->state, fate->execution_count);
-    if (!set->events->settled(branch, fate)) {
-        fate->memory = (Value){0};
-        fate_move(&branch->untold, fate);
+             (int)change->state, change->execution_count);
+    if (!set->events->settled(branch, change)) {
+        change->memory = (Value){0};
+        state_change_move(&branch->unreported, change);
     }
     branches_changed(set);
 }
@@ -95,11 +342,11 @@ void recovery_note_processes(const Branch *branch, EncodedNotes *notes)
     notes_add(notes, (Text){text, strlen(text)});
 }
 
-void branch_stand_on_birth(Branch *branch)
+void branch_stand_on_pristine(Branch *branch)
 {
     bool off = policy_mode(branch) == CHECKPOINT_OFF;
 
-    branch->base = off ? NULL : checkpoints_birth(&branch->set->checkpoints);
+    branch->base = off ? NULL : checkpoints_pristine(&branch->set->checkpoints);
     branch->calls = 0;
     policy_forget(branch);
 }
@@ -107,7 +354,7 @@ void branch_stand_on_birth(Branch *branch)
 static void finish_fresh(Branch *branch)
 {
     branch->recovery.step = RECOVERY_NONE;
-    branch_stand_on_birth(branch);
+    branch_stand_on_pristine(branch);
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
 
@@ -115,34 +362,34 @@ void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
 {
     const Recovery *recovery = &branch->recovery;
     const char *beside = branch->set->events->beside(branch->set);
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_ROLLED_BACK,
-                                        .checkpoint = recovery->number,
-                                        .execution_count = recovery->execution_count,
-                                        .calls = recovery->lost_calls,
-                                        .memory = memory};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_ROLLED_BACK,
+                                                         .checkpoint = recovery->number,
+                                                         .execution_count = recovery->execution_count,
+                                                         .calls = recovery->lost_calls,
+                                                         .memory = memory};
 
     if (recovery->fresh) {
         finish_fresh(branch);
         return;
     }
-    explain(branch, fate.reason);
-    fate.not_restored = *notes;
+    explain(branch, change.reason);
+    change.not_restored = *notes;
     *notes = NOTES_NULL;
     if (beside)
-        notes_add(&fate.not_restored, text_of(beside));
+        notes_add(&change.not_restored, text_of(beside));
     branch->base = recovery->from;
     branch->calls = recovery->calls;
     branch->state_count = recovery->execution_count;
     /* A checkpoint of another branch may be of a later call. No number of a line means two calls. */
     branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
-    finish(branch, &fate);
+    finish(branch, &change);
     if (recovery->gone)
         policy_on_gone(branch);
 }
 
 static void lose_all(Branch *branch)
 {
-    Fate fate _cleanup_(fate_deinit) = {.state = STATE_LOST};
+    StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
     bool start = !branch->newborn;
 
     if (branch->recovery.fresh) {
@@ -150,10 +397,10 @@ static void lose_all(Branch *branch)
         branch_spawn(branch);
         return;
     }
-    explain(branch, fate.reason);
+    explain(branch, change.reason);
     branch->base = NULL;
     branch->calls = 0;
-    finish(branch, &fate);
+    finish(branch, &change);
     if (start && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
         branch_start_failed(branch, "it ended again and again while no call ran");
     else if (start)
@@ -165,31 +412,12 @@ void branch_forget_line(Branch *branch)
     branch->recovery.step = RECOVERY_NONE;
     branch->base = NULL;
     branch->calls = 0;
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     policy_forget(branch);
     checkpoints_drop_automatic(&branch->set->checkpoints, branch->number, NULL);
 }
 
-/* The way back */
-
-void recovery_refused(Branch *branch, const char *why)
-{
-    Recovery *recovery = &branch->recovery;
-
-    recovery->step = RECOVERY_TRIES;
-    if (!recovery->gone)
-        reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
-    branches_changed(branch->set);
-}
-
-void recovery_copy_again(Branch *branch)
-{
-    loop_timer_cancel(&branch->start);
-    interpreter_close(&branch->interpreter);
-    branch->recovery.step = RECOVERY_TRIES;
-    branch->recovery.next = branch->recovery.from;
-    branches_changed(branch->set);
-}
+/* ---- the way back ---- */
 
 /* A copy in the making may yet come, although its checkpoint goes. */
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
@@ -259,12 +487,12 @@ static void advance(Branch *branch)
 
 bool branch_begin_anew(Branch *branch)
 {
-    Checkpoint *birth = checkpoints_birth(&branch->set->checkpoints);
+    Checkpoint *pristine = checkpoints_pristine(&branch->set->checkpoints);
 
-    if (!birth || checkpoint_is_pending(birth))
+    if (!pristine || checkpoint_is_pending(pristine))
         return false;
-    branch->recovery =
-        (Recovery){.step = RECOVERY_TRIES, .fresh = true, .next = birth, .end = clock_now() + RECOVERY_LIMIT};
+    branch->recovery = (Recovery){
+        .step = RECOVERY_TRIES, .fresh = true, .next = pristine, .end = clock_now() + RECOVERY_LIMIT};
     advance(branch);
     return true;
 }
@@ -279,7 +507,7 @@ static void prepare(Branch *branch, Checkpoint *wanted)
                                   .wanted = wanted,
                                   .next = wanted ? wanted : base,
                                   .end = clock_now() + RECOVERY_LIMIT};
-    branch->doom = DOOM_NONE;
+    branch->pending_kill = KILL_NONE;
 }
 
 /* Writes why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
@@ -309,8 +537,8 @@ static void fail_start(Branch *branch, const char *fault)
     branch_start_failed(branch, why);
 }
 
-/* By whoever: only the controller knows whether the kernel did so for its memory. The end of one that had
- * much is seen before it can be reaped. */
+/* Returns whether somebody killed it: only the controller knows whether the kernel did so for its memory. The
+ * end of one that had much is seen before it can be reaped. */
 static bool was_killed(const Interpreter *interpreter)
 {
     return !interpreter->reaped ||
@@ -354,31 +582,47 @@ void branch_forget_past(Branch *branch)
     branch->epoch = 1;
     branch->idle_losses = 0;
     branch_forget_between(branch);
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     branch->recovery.fresh = branch_is_recovering(branch);
 }
 
-void branch_doom(Branch *branch, const char *fault)
+void branch_kill(Branch *branch, const char *fault)
 {
-    branch->doom = DOOM_FAULT;
+    branch->pending_kill = KILL_FAULT;
     reason_set(branch->fault, "%s", fault);
     branches_changed(branch->set);
 }
 
 void branch_undo(Branch *branch)
 {
-    branch->doom = DOOM_UNDO;
+    branch->pending_kill = KILL_UNDO;
     branches_changed(branch->set);
 }
 
-void branch_sweep(Branch *branch)
+/* Deals with an interpreter that has ended or is to be killed, and with a recovery whose step has failed. */
+static void branch_sweep(Branch *branch)
 {
     if (interpreter_is_alive(&branch->interpreter) && branch->interpreter.reaped)
         branch_lose(branch, NULL);
-    else if (branch->doom == DOOM_FAULT)
+    else if (branch->pending_kill == KILL_FAULT)
         branch_lose(branch, branch->fault);
-    else if (branch->doom == DOOM_UNDO)
+    else if (branch->pending_kill == KILL_UNDO)
         branch_go_back(branch, NULL);
     if (branch->recovery.step == RECOVERY_TRIES)
         advance(branch);
+}
+
+void branches_sweep(Branches *set)
+{
+    Branch *branch;
+
+    checkpoints_drop_ended(&set->checkpoints);
+    list_foreach (branch, &set->all, Branch, link)
+        branch_sweep(branch);
+}
+
+void branches_reap(Branches *set)
+{
+    processes_reap(on_reaped, set);
+    branches_sweep(set);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -94,7 +95,7 @@ int checkpoint_new(Checkpoint **ret, Checkpoints *set, CheckpointKind kind, int 
         free_checkpoint(checkpoint);
         return r;
     }
-    checkpoint->number = kind == CHECKPOINT_BIRTH ? 0 : ++set->last_number;
+    checkpoint->number = kind == CHECKPOINT_PRISTINE ? 0 : ++set->last_number;
     list_append(&set->all, &checkpoint->link);
     *ret = checkpoint;
     return 0;
@@ -121,7 +122,7 @@ void checkpoint_drop(Checkpoint *checkpoint, const char *why)
         log_warn("checkpoint lost", "id=c%" PRIu64 " pid=%d reason=%s", checkpoint->number,
                  (int)checkpoint->pid, why);
     if (!checkpoint_is_pending(checkpoint))
-        set->kept -= checkpoint->kind != CHECKPOINT_BIRTH;
+        set->kept -= checkpoint->kind != CHECKPOINT_PRISTINE;
     if (checkpoint->pid > 0)
         kill(checkpoint->pid, SIGKILL);
     leave_tree(checkpoint);
@@ -137,7 +138,7 @@ void checkpoint_reaped(Checkpoint *checkpoint)
         checkpoint->state = CHECKPOINT_ENDED;
 }
 
-/* What it says */
+/* ---- messages of a copy ---- */
 
 /* A child of ours that is nothing else. */
 static bool may_be(const Checkpoint *checkpoint, pid_t sender)
@@ -160,7 +161,7 @@ static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
     loop_timer_cancel(&checkpoint->limit);
     checkpoint->pid = sender;
     checkpoint->state = CHECKPOINT_KEPT;
-    set->kept += checkpoint->kind != CHECKPOINT_BIRTH;
+    set->kept += checkpoint->kind != CHECKPOINT_PRISTINE;
     set->on_kept(set, checkpoint);
     return 0;
 }
@@ -363,4 +364,261 @@ void checkpoints_settle(Checkpoints *set, uint64_t limit)
         if (ready)
             read_channel(ready);
     }
+}
+
+/* ---- all of them ---- */
+
+Text checkpoint_id(CheckpointId ret, uint64_t number)
+{
+    snprintf(ret, sizeof(CheckpointId), "c%" PRIu64, number);
+    return text_of(ret);
+}
+
+static Checkpoint *first_where(const Checkpoints *set, bool (*holds)(const Checkpoint *, const void *),
+                               const void *what)
+{
+    Checkpoint *checkpoint;
+
+    list_foreach (checkpoint, (List *)&set->all, Checkpoint, link)
+        if (holds(checkpoint, what))
+            return checkpoint;
+    return NULL;
+}
+
+static bool is_pending(const Checkpoint *checkpoint, const void *unused)
+{
+    return checkpoint_is_pending(checkpoint);
+}
+
+static bool has_ended(const Checkpoint *checkpoint, const void *unused)
+{
+    return checkpoint->state == CHECKPOINT_ENDED;
+}
+
+static bool is_pristine(const Checkpoint *checkpoint, const void *unused)
+{
+    return checkpoint->kind == CHECKPOINT_PRISTINE;
+}
+
+static bool is_listed(const Checkpoint *checkpoint)
+{
+    return !checkpoint_is_pending(checkpoint) && checkpoint->kind != CHECKPOINT_PRISTINE;
+}
+
+static bool has_pid(const Checkpoint *checkpoint, const void *pid)
+{
+    return checkpoint->pid == *(const pid_t *)pid;
+}
+
+static bool is_called(const Checkpoint *checkpoint, const void *what)
+{
+    const Text *called = what;
+    CheckpointId id;
+
+    checkpoint_id(id, checkpoint->number);
+    return is_listed(checkpoint) &&
+           (text_equal(*called, id) || (checkpoint->name[0] && text_equal(*called, checkpoint->name)));
+}
+
+/* Dropping a checkpoint may make others go, so the list is looked through anew each time. */
+void checkpoints_drop_pending(Checkpoints *set, const char *why)
+{
+    Checkpoint *checkpoint;
+
+    while ((checkpoint = first_where(set, is_pending, NULL)))
+        checkpoint_drop(checkpoint, why);
+}
+
+void checkpoints_drop_ended(Checkpoints *set)
+{
+    Checkpoint *checkpoint;
+
+    while ((checkpoint = first_where(set, has_ended, NULL)))
+        checkpoint_drop(checkpoint, CHECKPOINT_LOST);
+}
+
+typedef struct Replaced {
+    uint64_t branch, before;
+} Replaced;
+
+static bool is_replaced(const Checkpoint *checkpoint, const void *what)
+{
+    const Replaced *replaced = what;
+
+    return checkpoint->kind == CHECKPOINT_AUTOMATIC && checkpoint->branch == replaced->branch &&
+           checkpoint->number < replaced->before;
+}
+
+void checkpoints_drop_automatic(Checkpoints *set, uint64_t branch, const Checkpoint *newest)
+{
+    Replaced replaced = {branch, newest ? newest->number : UINT64_MAX};
+    Checkpoint *checkpoint;
+
+    while ((checkpoint = first_where(set, is_replaced, &replaced)))
+        if (!set->hand_on(set, checkpoint))
+            checkpoint_drop(checkpoint, NULL);
+}
+
+Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid)
+{
+    return pid > 0 ? first_where(set, has_pid, &pid) : NULL;
+}
+
+Checkpoint *checkpoints_pristine(const Checkpoints *set)
+{
+    return first_where(set, is_pristine, NULL);
+}
+
+Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name)
+{
+    return first_where(set, is_called, &id_or_name);
+}
+
+/* ---- listing ---- */
+
+void checkpoint_say(CheckpointRow *ret, const Checkpoint *checkpoint)
+{
+    const Checkpoint *parent = checkpoint->parent;
+
+    while (parent && !is_listed(parent))
+        parent = parent->parent;
+    ret->said = (MsgGuestCheckpoint){
+        .id = checkpoint_id(ret->id, checkpoint->number),
+        .name = text_of(checkpoint->name[0] ? checkpoint->name : NULL),
+        .branch = checkpoint->branch,
+        .execution_count = checkpoint->execution_count,
+        .created = checkpoint->created,
+        .automatic = checkpoint->kind == CHECKPOINT_AUTOMATIC,
+        .private_bytes = checkpoint->private_bytes,
+        .parent = parent ? checkpoint_id(ret->parent, parent->number) : (Text){0},
+    };
+}
+
+static void write_rows(Writer *w, const void *source)
+{
+    const Checkpoints *set = source;
+    Checkpoint *checkpoint;
+    CheckpointRow row;
+
+    write_array(w, set->kept);
+    list_foreach (checkpoint, (List *)&set->all, Checkpoint, link) {
+        if (!is_listed(checkpoint))
+            continue;
+        checkpoint_say(&row, checkpoint);
+        body_write(w, MsgGuestCheckpoint, &row.said);
+    }
+}
+
+Value checkpoints_say(const Checkpoints *set)
+{
+    return (Value){.write = write_rows, .source = set};
+}
+
+static void write_evicted(Writer *w, const void *source)
+{
+    const Checkpoints *set = source;
+    const uint8_t *at = buf_head(&set->evicted);
+    size_t n = set->evicted.size / sizeof(uint64_t);
+
+    write_array(w, n);
+    for (size_t i = 0; i < n; i++) {
+        CheckpointId id;
+        uint64_t number;
+
+        memcpy(&number, at + i * sizeof(number), sizeof(number));
+        checkpoint_id(id, number);
+        write_text(w, id);
+    }
+}
+
+Value checkpoints_say_evicted(const Checkpoints *set)
+{
+    return (Value){.write = write_evicted, .source = set};
+}
+
+void checkpoints_forget_evicted(Checkpoints *set)
+{
+    buf_clear(&set->evicted);
+}
+
+/* ---- what they hold ---- */
+
+/* Seconds without measuring that follow on each second of it, unless someone asks. */
+#define MEASURE_RATIO 50u
+
+/* The memory of a dropped checkpoint counts as free after this. */
+#define END_LIMIT NSEC_PER_SEC
+
+/* Memory that copies alone hold, as far as it can be told. The sum of private pages is too small, as a page
+ * that two of them share is private to neither. The sum of shares, less all that living processes have, is
+ * exact while one of those lives, and never too much. */
+static uint64_t held(Checkpoints *set, uint64_t private, uint64_t share)
+{
+    const Checkpoint *pristine = checkpoints_pristine(set);
+    Footprint living = {0};
+
+    set->add_living(set, &living);
+    if (pristine && pristine->pid > 0)
+        footprint_add_opened(&living, pristine->memory);
+    share += living.share;
+    return MAX(private, share > living.all ? share - living.all : 0);
+}
+
+uint64_t checkpoints_measure(Checkpoints *set)
+{
+    uint64_t begun = clock_now(), ended, private = 0, share = 0;
+    Checkpoint *checkpoint;
+
+    list_foreach (checkpoint, &set->all, Checkpoint, link) {
+        Footprint footprint = {0};
+
+        if (checkpoint->kind == CHECKPOINT_PRISTINE || checkpoint->pid <= 0 ||
+            footprint_add_opened(&footprint, checkpoint->memory) < 0)
+            continue;
+        checkpoint->private_bytes = footprint.private;
+        private += footprint.private;
+        share += footprint.share;
+    }
+    private = held(set, private, share);
+    ended = clock_now();
+    set->next_measure = ended + MEASURE_RATIO * (ended - begun);
+    return private;
+}
+
+static Checkpoint *oldest(const Checkpoints *set, const Checkpoint *except, CheckpointKind kind)
+{
+    Checkpoint *checkpoint;
+
+    list_foreach (checkpoint, (List *)&set->all, Checkpoint, link)
+        if (!checkpoint_is_pending(checkpoint) && checkpoint != except && checkpoint->kind == kind)
+            return checkpoint;
+    return NULL;
+}
+
+static bool evict(Checkpoints *set, const Checkpoint *newest, const char *why)
+{
+    Checkpoint *checkpoint = oldest(set, newest, CHECKPOINT_AUTOMATIC);
+    pid_t pid;
+
+    if (!checkpoint)
+        checkpoint = oldest(set, newest, CHECKPOINT_BY_HAND);
+    if (!checkpoint)
+        return false;
+    pid = checkpoint->pid;
+    buf_append(&set->evicted, &checkpoint->number, sizeof(checkpoint->number));
+    checkpoint_drop(checkpoint, why);
+    processes_await_end(pid, END_LIMIT);
+    return true;
+}
+
+void checkpoints_make_room(Checkpoints *set, const Checkpoint *newest, bool now)
+{
+    bool more = true;
+
+    while (more && set->kept > LIMIT_CHECKPOINTS)
+        more = evict(set, newest, "there were more checkpoints than a session may have");
+    if (set->budget == 0 || set->kept < 2 || (!now && clock_now() < set->next_measure))
+        return;
+    while (more && checkpoints_measure(set) > set->budget)
+        more = evict(set, newest, "the checkpoints held more memory than they may");
 }

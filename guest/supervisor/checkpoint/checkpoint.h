@@ -31,13 +31,13 @@ typedef enum CheckpointState {
     CHECKPOINT_ENDED,    /* its process has ended: it is to be dropped */
 } CheckpointState;
 
-/* The kind of a checkpoint. That of an interpreter's birth, before any cell ran in it, is apart from all
+/* The kind of a checkpoint. The pristine one, of an interpreter in which no cell has run, is apart from all
  * others: never listed, found by an id, counted, measured or evicted. There is one at most, and its number is
  * 0. */
 typedef enum CheckpointKind {
     CHECKPOINT_BY_HAND,
     CHECKPOINT_AUTOMATIC,
-    CHECKPOINT_BIRTH,
+    CHECKPOINT_PRISTINE,
 } CheckpointKind;
 
 struct Checkpoint {
@@ -68,14 +68,15 @@ struct Checkpoint {
 struct Checkpoints {
     Loop *loop;
     List all;
-    size_t kept; /* checkpoints that exist, that of the birth left out */
+    size_t kept; /* checkpoints that exist, the pristine one left out */
     uint64_t last_number;
     uid_t uid;             /* user of the copies */
     uint64_t budget;       /* bytes that they may hold for themselves; 0: any */
     uint64_t next_measure; /* clock_now() nanoseconds; measuring takes its time */
     Buf evicted;           /* numbers of evicted checkpoints that nobody has been told of */
 
-    /* Whether an interpreter has that pid. Adds the memory of all interpreters. */
+    /* The first returns whether an interpreter has that pid, the second adds the memory of all interpreters.
+     */
     bool (*is_taken)(Checkpoints *set, pid_t pid);
     void (*add_living)(Checkpoints *set, Footprint *ret);
     /* Gives it to another branch that stands on it. false: none does. */
@@ -93,9 +94,9 @@ struct Checkpoints {
 void checkpoints_init(Checkpoints *set, Loop *loop);
 void checkpoints_deinit(Checkpoints *set); /* says nothing of it, and kills nobody */
 
-/* checkpoint.c: one of them */
+/* A checkpoint */
 
-/* Whether it is not known yet if it exists. */
+/* Returns whether it is not known yet if it exists. */
 static inline bool checkpoint_is_pending(const Checkpoint *checkpoint)
 {
     return checkpoint->state < CHECKPOINT_KEPT;
@@ -124,7 +125,7 @@ void checkpoint_reaped(Checkpoint *checkpoint);
 /* Waits, at most so long, until of every pending one is known whether it exists. */
 void checkpoints_settle(Checkpoints *set, uint64_t limit);
 
-/* checkpoints.c: all of them */
+/* All of them */
 
 void checkpoints_drop_pending(Checkpoints *set, const char *why);
 void checkpoints_drop_ended(Checkpoints *set);
@@ -132,7 +133,8 @@ void checkpoints_drop_ended(Checkpoints *set);
 void checkpoints_drop_automatic(Checkpoints *set, uint64_t branch, const Checkpoint *newest);
 
 Checkpoint *checkpoints_find_pid(const Checkpoints *set, pid_t pid);
-Checkpoint *checkpoints_birth(const Checkpoints *set); /* NULL when there is none, not even a pending one */
+Checkpoint *
+checkpoints_pristine(const Checkpoints *set); /* NULL when there is none, not even a pending one */
 /* A kept one, by its id or name; NULL when there is none. */
 Checkpoint *checkpoints_find(const Checkpoints *set, Text id_or_name);
 
@@ -141,7 +143,7 @@ typedef char CheckpointId[24];
 /* The id of the one of that number. */
 Text checkpoint_id(CheckpointId ret, uint64_t number);
 
-/* What is told of one; points into itself and the checkpoint. */
+/* Row of the list of checkpoints; points into itself and the checkpoint. */
 typedef struct CheckpointRow {
     MsgGuestCheckpoint said;
     CheckpointId id, parent;
@@ -154,7 +156,7 @@ Value checkpoints_say_evicted(const Checkpoints *set); /* an array of ids */
 /* Somebody was told of these. */
 void checkpoints_forget_evicted(Checkpoints *set);
 
-/* room.c */
+/* The room that they take */
 
 /* Drops what is over LIMIT_CHECKPOINTS or, if `now` or when it is time to measure again, over the budget: the
  * oldest automatic ones first, then the oldest of all, never `newest`. */

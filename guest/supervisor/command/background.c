@@ -6,6 +6,72 @@
 
 #include "proto/base/clock.h"
 
+void history_deinit(OutputHistory *history)
+{
+    buf_deinit(&history->bytes);
+    buf_deinit(&history->pieces);
+}
+
+static size_t piece_count(const OutputHistory *history)
+{
+    return history->pieces.size / sizeof(HistoryPiece);
+}
+
+static HistoryPiece *piece(const OutputHistory *history, size_t i)
+{
+    return (HistoryPiece *)buf_head(&history->pieces) + i;
+}
+
+static void forget_oldest(OutputHistory *history, size_t n)
+{
+    size_t gone = 0;
+
+    buf_consume(&history->bytes, n);
+    while (gone < piece_count(history) && piece(history, gone)->end <= history_begin(history))
+        gone++;
+    buf_consume(&history->pieces, gone * sizeof(HistoryPiece));
+}
+
+/* The last piece grows, or a new one follows it. 0 or -ENOMEM. */
+static int extend(OutputHistory *history, unsigned stream, size_t n)
+{
+    size_t count = piece_count(history);
+    HistoryPiece next = {history->total + n, stream};
+
+    if (count > 0 && piece(history, count - 1)->stream == stream) {
+        piece(history, count - 1)->end = next.end;
+        return 0;
+    }
+    if (count >= LIMIT_PIECES)
+        forget_oldest(history, (size_t)(piece(history, 0)->end - history_begin(history)));
+    return buf_append(&history->pieces, &next, sizeof(next));
+}
+
+void history_write(OutputHistory *history, unsigned stream, const uint8_t *bytes, size_t n)
+{
+    size_t kept = MIN(n, (size_t)LIMIT_TAIL);
+
+    if (history->bytes.size + kept > LIMIT_TAIL)
+        forget_oldest(history, history->bytes.size + kept - LIMIT_TAIL);
+    if (extend(history, stream, n) < 0 || buf_append(&history->bytes, bytes + n - kept, kept) < 0) {
+        buf_clear(&history->bytes);
+        buf_clear(&history->pieces);
+    }
+    history->total += n;
+}
+
+HistoryRun history_run(const OutputHistory *history, uint64_t from, size_t most)
+{
+    for (size_t i = 0; i < piece_count(history); i++) {
+        const HistoryPiece *found = piece(history, i);
+
+        if (from < found->end)
+            return (HistoryRun){found->stream, buf_head(&history->bytes) + (from - history_begin(history)),
+                                (size_t)MIN(found->end - from, (uint64_t)most)};
+    }
+    return (HistoryRun){0};
+}
+
 /* Byte that a terminal takes for the end of input. */
 #define TERMINAL_END "\x04"
 
@@ -22,18 +88,18 @@ typedef struct OutputQuestion {
 
 /* As much as goes into a reply. */
 typedef struct Excerpt {
-    const Tail *tail;
+    const OutputHistory *history;
     uint64_t from, to;
     uint32_t runs;
 } Excerpt;
 
-static Excerpt excerpt_of(const Tail *tail, uint64_t since)
+static Excerpt excerpt_of(const OutputHistory *history, uint64_t since)
 {
-    uint64_t from = MAX(MIN(since, tail->total), tail_begin(tail));
-    Excerpt excerpt = {tail, from, from, 0};
-    TailRun run;
+    uint64_t from = MAX(MIN(since, history->total), history_begin(history));
+    Excerpt excerpt = {history, from, from, 0};
+    HistoryRun run;
 
-    while ((run = tail_run(tail, excerpt.to, LIMIT_OUTPUT_REPLY - (size_t)(excerpt.to - from))).n > 0) {
+    while ((run = history_run(history, excerpt.to, LIMIT_OUTPUT_REPLY - (size_t)(excerpt.to - from))).n > 0) {
         excerpt.to += run.n;
         excerpt.runs++;
     }
@@ -46,7 +112,7 @@ static void write_pieces(Writer *w, const void *source)
 
     write_array(w, excerpt->runs);
     for (uint64_t at = excerpt->from; at < excerpt->to;) {
-        TailRun run = tail_run(excerpt->tail, at, (size_t)(excerpt->to - at));
+        HistoryRun run = history_run(excerpt->history, at, (size_t)(excerpt->to - at));
 
         body_write(w, MsgPiece,
                    (&(MsgPiece){.stream = run.stream, .data = {(const char *)run.bytes, run.n}}));
@@ -56,11 +122,11 @@ static void write_pieces(Writer *w, const void *source)
 
 static void tell(const Background *background, uint64_t id, uint64_t since)
 {
-    Excerpt excerpt = excerpt_of(&background->tail, since);
+    Excerpt excerpt = excerpt_of(&background->history, since);
     const MsgProcessOutputReply reply = {
         .since = excerpt.from,
         .next = excerpt.to,
-        .ended = background->ended && excerpt.to == background->tail.total,
+        .ended = background->ended && excerpt.to == background->history.total,
         .pieces = {.write = write_pieces, .source = &excerpt},
     };
 
@@ -114,7 +180,7 @@ int background_tell(Background *background, uint64_t id, const MsgProcessOutput 
     double seconds = isnan(asked->timeout) ? OUTPUT_SECONDS : MIN(asked->timeout, OUTPUT_SECONDS);
     uint64_t since = uint_or(asked->since, 0);
 
-    if (since < background->tail.total || background->ended || seconds <= 0) {
+    if (since < background->history.total || background->ended || seconds <= 0) {
         tell(background, id, since);
         return 0;
     }
@@ -123,7 +189,7 @@ int background_tell(Background *background, uint64_t id, const MsgProcessOutput 
 
 void background_output(Background *background, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    tail_write(&background->tail, stream, bytes, n);
+    history_write(&background->history, stream, bytes, n);
     tell_all(background);
 }
 
@@ -154,11 +220,11 @@ static void forget_key(Background *background)
     memset(background->sent, 0, sizeof(background->sent));
 }
 
-void background_taken(Background *background, const Feed *feed)
+void background_taken(Background *background, const PipeWriter *writer)
 {
-    bool taken = feed->fd >= 0 || feed->ends;
+    bool taken = writer->fd >= 0 || writer->ends;
 
-    if (feed->waiting.size > 0)
+    if (writer->waiting.size > 0)
         return;
     if (!taken)
         forget_key(background); /* also where whoever sent it is not there to be told */
@@ -166,14 +232,14 @@ void background_taken(Background *background, const Feed *feed)
         answer_sending(background, taken);
 }
 
-static int feed_all(Feed *feed, bool terminal, const MsgProcessSend *asked)
+static int feed_all(PipeWriter *writer, bool terminal, const MsgProcessSend *asked)
 {
-    int r = asked->data.size > 0 ? feed_write(feed, asked->data.data, asked->data.size) : 0;
+    int r = asked->data.size > 0 ? pipe_writer_write(writer, asked->data.data, asked->data.size) : 0;
 
     if (r == 0 && asked->end && terminal)
-        r = feed_write(feed, TERMINAL_END, 1);
+        r = pipe_writer_write(writer, TERMINAL_END, 1);
     else if (r == 0 && asked->end)
-        feed_end(feed);
+        pipe_writer_end(writer);
     return r;
 }
 
@@ -199,35 +265,35 @@ static bool is_sent(const Background *background, const MsgProcessSend *asked)
 }
 
 /* Also what nobody waits for any more, and may be asked again. */
-static bool is_busy(const Background *background, const Feed *feed)
+static bool is_busy(const Background *background, const PipeWriter *writer)
 {
-    return background->sending || (*background->sent && feed->waiting.size > 0);
+    return background->sending || (*background->sent && writer->waiting.size > 0);
 }
 
-int background_send(Background *background, Feed *feed, bool terminal, uint64_t id,
+int background_send(Background *background, PipeWriter *writer, bool terminal, uint64_t id,
                     const MsgProcessSend *asked, Problem *problem)
 {
     bool again = is_sent(background, asked);
     int r;
 
-    if (!again && is_busy(background, feed))
+    if (!again && is_busy(background, writer))
         return problem_set(problem, ERR_BUSY,
                            "it has not read yet what was sent to it before; wait for that");
-    if (!again && !feed_is_open(feed))
+    if (!again && !pipe_writer_is_open(writer))
         return refuse_input(problem);
     if (background->sending)
         refuse_former(background);
     background->sending = id;
-    r = again ? 0 : feed_all(feed, terminal, asked);
+    r = again ? 0 : feed_all(writer, terminal, asked);
     if (r < 0) {
         background->sending = 0;
         return r == -EPIPE ? refuse_input(problem) : problem_set(problem, ERR_INTERNAL, "%s", strerror(-r));
     }
     keep_key(background, asked->key);
-    if (again && feed->waiting.size == 0)
+    if (again && writer->waiting.size == 0)
         answer_sending(background, true);
     else
-        background_taken(background, feed);
+        background_taken(background, writer);
     return 0;
 }
 
@@ -261,5 +327,5 @@ void background_unattended(Background *background)
 void background_deinit(Background *background)
 {
     background_unattended(background);
-    tail_deinit(&background->tail);
+    history_deinit(&background->history);
 }

@@ -1,9 +1,11 @@
 /* The list of processes. */
+#include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include "guest/supervisor/command/commands.h"
-#include "guest/supervisor/command/orphans.h"
+#include "guest/supervisor/command/command.h"
+#include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"
 
@@ -21,22 +23,22 @@ static bool is_listed(const Exec *exec)
 static void write_exec(Writer *w, const Exec *exec)
 {
     bool over = exec_is_over(exec);
-    bool signaled = over && WIFSIGNALED(exec->job.status);
+    bool signaled = over && WIFSIGNALED(exec->child.status);
     const char *name = exec->background.name;
     const MsgProcessRow row = {
         .run_id = text_of(exec->run_id),
         .name = text_of(*name ? name : NULL),
         .kind = text_of(exec_in_background(exec) ? "process" : "command"),
-        .pid = (uint64_t)exec->job.group,
+        .pid = (uint64_t)exec->child.group,
         .command = text_of(exec->line),
         .running = !over,
-        .terminal = exec->job.taps[0].terminal,
-        .rows = exec->job.terminal.rows,
-        .columns = exec->job.terminal.columns,
-        .age = (double)(clock_now() - exec->job.began) / NSEC_PER_SEC,
-        .exit_code = over && !signaled ? WEXITSTATUS(exec->job.status) : NO_INT,
-        .signal = signaled ? WTERMSIG(exec->job.status) : NO_INT,
-        .output = exec_in_background(exec) ? exec->background.tail.total : NO_UINT,
+        .terminal = exec->child.readers[0].terminal,
+        .rows = exec->child.terminal.rows,
+        .columns = exec->child.terminal.columns,
+        .age = (double)(clock_now() - exec->child.began) / NSEC_PER_SEC,
+        .exit_code = over && !signaled ? WEXITSTATUS(exec->child.status) : NO_INT,
+        .signal = signaled ? WTERMSIG(exec->child.status) : NO_INT,
+        .output = exec_in_background(exec) ? exec->background.history.total : NO_UINT,
     };
 
     body_write(w, MsgProcessRow, &row);
@@ -118,4 +120,65 @@ bool commands_run(const Commands *all)
         if (!exec_is_over(exec))
             return true;
     return orphans_read(&orphans, all) < 0 || orphans.n > 0;
+}
+
+/* ---- orphans ---- */
+
+/* Returns whether a command leads the process that has not ended: then it is no orphan. */
+static bool is_led(const Commands *all, const Process *process)
+{
+    const Exec *exec;
+
+    list_foreach (exec, (List *)&all->execs, Exec, link)
+        if (!exec_is_over(exec) && exec->child.pid == process->pid)
+            return true;
+    return false;
+}
+
+/* Returns whether a command has left the process: it was in the session of one, or has the group that all of
+ * them have. */
+static bool is_left(const Commands *all, const Process *process)
+{
+    const Exec *exec;
+
+    if (all->context.mark)
+        return process_has_group(process->pid, all->context.mark);
+    list_foreach (exec, (List *)&all->execs, Exec, link)
+        if (exec->child.group == process->session)
+            return true;
+    return false;
+}
+
+int orphans_read(Orphans *ret, const Commands *all)
+{
+    _cleanup_(table_deinit) ProcessTable table = {0};
+    pid_t self = getpid();
+    int r = table_read(&table);
+
+    ret->n = 0;
+    for (size_t i = 0; r == 0 && i < table.n && ret->n < LIMIT_ORPHANS; i++) {
+        const Process *process = &table.items[i];
+
+        if (process->parent == self && !process->dying && !is_led(all, process) && is_left(all, process))
+            ret->pids[ret->n++] = process->pid;
+    }
+    return r;
+}
+
+pid_t orphans_find(const Commands *all, Text number)
+{
+    Orphans orphans;
+    uint64_t pid = 0;
+
+    for (size_t i = 0; i < number.size; i++) {
+        if (number.data[i] < '0' || number.data[i] > '9' || pid > INT32_MAX)
+            return 0;
+        pid = pid * 10 + (uint64_t)(number.data[i] - '0');
+    }
+    if (orphans_read(&orphans, all) < 0)
+        return 0;
+    for (size_t i = 0; i < orphans.n; i++)
+        if ((uint64_t)orphans.pids[i] == pid)
+            return orphans.pids[i];
+    return 0;
 }

@@ -34,12 +34,12 @@ static const char *const threads[] = {
 };
 #define THREADS_UNKNOWN "1"
 
-/* Variables by which programs find the proxy, or that say to Node that it is to look for them. */
+/* Variables by which programs find the proxy, and one that tells Node to look for them. */
 static const char *const proxied[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
 static const char *const around_proxy[] = {"no_proxy=localhost,127.0.0.1,::1",
                                            "NO_PROXY=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"};
-/* Script by which Node's older versions find the proxy, and all of them use it for plain HTTP, where the
- * image has it. */
+/* A script that Node preloads, if the image has it: old versions ignore the proxy variables, and all tunnel
+ * plain HTTP, past the bindings. */
 #define NODE_PRELOAD  "/usr/lib/limpet/languages/proxy.cjs"
 #define NODE_OPTIONS  "NODE_OPTIONS=--require=" NODE_PRELOAD
 #define PROXY_ENTRIES (ARRAY_SIZE(proxied) + ARRAY_SIZE(around_proxy) + 1)

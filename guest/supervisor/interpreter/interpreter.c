@@ -2,17 +2,191 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "guest/channel.h"
+#include "guest/ring.h"
 #include "guest/supervisor/process/footprint.h"
-#include "guest/supervisor/interpreter/internal.h"
+#include "guest/supervisor/process/spawn.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 #define READ_SIZE     (64u << 10)
 #define COMPLAINT_MAX 2048u
+
+/* ---- messages ---- */
+
+#define LAST_READS 64u /* much more than a socket's buffer holds */
+
+/* The time between the end of the channel and the end of the process: as much as the kernel needs to free its
+ * memory, of which there is much when it was killed for that. */
+#define HANGUP_LIMIT (2 * NSEC_PER_SEC)
+
+static void fault(Interpreter *interpreter, const char *reason)
+{
+    log_warn("interpreter fault", "pid=%d reason=%s", (int)interpreter->pid, reason);
+    interpreter->on_fault(interpreter, reason);
+}
+
+/* ---- sending ---- */
+
+static void send_out(Interpreter *interpreter)
+{
+    size_t fds = interpreter->fds[0] >= 0 ? STREAMS : 0;
+    int r;
+
+    if (!interpreter->file.loop || interpreter->out.size == 0)
+        return;
+    r = channel_send(interpreter->channel, &interpreter->out, interpreter->fds, fds);
+    if (r < 0 && r != -EAGAIN)
+        return; /* it is gone */
+    if (r >= 0)
+        for (unsigned i = 0; i < STREAMS; i++)
+            close_fd(&interpreter->fds[i]);
+    interpreter->divided = r != 1;
+    loop_file_change(&interpreter->file, EPOLLIN | (r == 1 ? 0 : EPOLLOUT));
+}
+
+/* Takes what is in the frame. */
+static int append_out(Interpreter *interpreter, Buf *frame)
+{
+    Buf *out = &interpreter->out;
+    Buf before = *out;
+    int r = 0;
+
+    if (before.size > 0) {
+        r = buf_append(out, buf_head(frame), frame->size);
+    } else {
+        *out = *frame;
+        *frame = before;
+    }
+    if (r == 0)
+        buf_deinit(frame);
+    return r;
+}
+
+int interpreter_send(Interpreter *interpreter, Buf *frame)
+{
+    int r = 0;
+
+    if (interpreter->spawned) {
+        r = streams_open(&interpreter->streams, interpreter->fds);
+        interpreter->spawned = false;
+    }
+    if (r == 0)
+        r = append_out(interpreter, frame);
+    if (r < 0)
+        return r;
+    send_out(interpreter);
+    return 0;
+}
+
+int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic)
+{
+    Buf out _cleanup_(buf_deinit) = BUF_NULL;
+    int r;
+
+    if (interpreter->asked || interpreter->divided)
+        return -EBUSY;
+    r = channel_say(&out, MSG_CHECKPOINT, 0, MsgFreeze, &(MsgFreeze){.automatic = automatic});
+    if (r < 0)
+        return r;
+    r = channel_send(interpreter->channel, &out, &end, 1);
+    if (r <= 0) /* some bytes fit into every socket, unless nobody reads it */
+        return r == 0 || r == -EAGAIN ? -EBUSY : r;
+    interpreter->asked = true;
+    return 0;
+}
+
+bool inquiries_answered(Inquiries *inquiries, uint64_t id)
+{
+    if (id != inquiries->answered + 1 || id > inquiries->asked)
+        return false;
+    inquiries->answered++;
+    return true;
+}
+
+/* ---- receiving ---- */
+
+static int take_messages(Interpreter *interpreter, Problem *problem)
+{
+    ChannelFrame frame;
+    int r;
+
+    while ((r = channel_next(&interpreter->in, LIMIT_GUEST_FRAME, &frame)) > 0) {
+        Message message = MESSAGE_NULL;
+
+        r = message_decode(&message, frame.data, frame.size, problem);
+        if (r == 0)
+            r = interpreter->on_message(interpreter, &message, problem);
+        message_deinit(&message);
+        if (r < 0)
+            return r;
+        buf_consume(&interpreter->in, frame.used);
+    }
+    if (r < 0)
+        return problem_set(problem, ERR_TOO_LARGE, "a message over %u MiB", LIMIT_GUEST_FRAME >> 20);
+    return 0;
+}
+
+static ssize_t read_channel(Interpreter *interpreter)
+{
+    return channel_read(interpreter->channel, &interpreter->in, READ_SIZE, &interpreter->sender, NULL);
+}
+
+static void on_hangup_due(LoopTimer *timer)
+{
+    fault(container_of(timer, Interpreter, hangup), "it closed its channel or replaced its process");
+}
+
+static void hang_up(Interpreter *interpreter)
+{
+    loop_file_remove(&interpreter->file);
+    if (loop_timer_set(interpreter->loop, &interpreter->hangup, clock_now() + HANGUP_LIMIT, on_hangup_due) <
+        0)
+        fault(interpreter, strerror(ENOMEM));
+}
+
+static void on_channel_ready(LoopFile *file, uint32_t events)
+{
+    Interpreter *interpreter = container_of(file, Interpreter, file);
+    Problem problem = PROBLEM_NULL;
+    ssize_t n;
+
+    if (events & EPOLLOUT)
+        send_out(interpreter);
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        return;
+    n = read_channel(interpreter);
+    if (n > 0 && take_messages(interpreter, &problem) < 0)
+        fault(interpreter, problem.text);
+    else if (n == -ENOMEM || n == -ENOBUFS)
+        fault(interpreter, strerror((int)-n));
+    else if (n <= 0 && n != -EAGAIN)
+        hang_up(interpreter);
+}
+
+static int listen_to(Interpreter *interpreter)
+{
+    return loop_file_add(interpreter->loop, &interpreter->file, interpreter->channel, EPOLLIN,
+                         on_channel_ready);
+}
+
+/* Reads what the socket's buffer holds. Whoever goes on writing is not the interpreter. */
+static void take_last_messages(Interpreter *interpreter)
+{
+    Problem problem = PROBLEM_NULL;
+
+    for (unsigned i = 0; i < LAST_READS && interpreter->file.loop && read_channel(interpreter) > 0; i++)
+        if (take_messages(interpreter, &problem) < 0)
+            return;
+}
+
+/* ---- its life ---- */
 
 static void on_stream_data(Streams *streams, unsigned number, const uint8_t *bytes, size_t n)
 {
@@ -59,7 +233,7 @@ void interpreter_deinit(Interpreter *interpreter)
     buf_deinit(&interpreter->complaint);
 }
 
-/* Starting */
+/* ---- starting ---- */
 
 typedef struct Ends {
     int channel, out, err, ring; /* they go with `restore` in this order; the last may be missing */
@@ -87,7 +261,7 @@ static int open_ends(Interpreter *interpreter, Ends *ret)
     ends.channel = pair[1];
     /* Only this end: the interpreter uses blocking calls. */
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
-    int r = interpreter_listen(interpreter);
+    int r = listen_to(interpreter);
     if (r == 0)
         r = streams_open(&interpreter->streams, pipes);
     if (r < 0)
@@ -114,6 +288,31 @@ static void begin(Interpreter *interpreter, bool copied)
     buf_clear(&interpreter->complaint);
 }
 
+/* An interpreter that has a library beside it is Python's own program: the library takes over before its
+ * main() (guest/interpreter/launch). false: it has none. */
+static bool find_library(char ret[static LIMIT_PATH], const char *interpreter)
+{
+    return snprintf(ret, LIMIT_PATH, "%s.so", interpreter) < (int)LIMIT_PATH && access(ret, F_OK) == 0;
+}
+
+static pid_t spawn_interpreter(const CommandLine *command_line, const Environment *environment,
+                               uint64_t memory, const Ends *ends)
+{
+    char library[LIMIT_PATH], bytes[24];
+    char *argv[] = {(char *)command_line->interpreter, bytes, NULL};
+    SpawnSpec spec = {.command_line = command_line,
+                      .argv = argv,
+                      .environment = environment->entries,
+                      .directory = command_line->directory,
+                      .fds = {-1, ends->out, ends->err, [CHANNEL_FD] = ends->channel, [RING_FD] = ends->ring},
+                      .fd_count = ends->ring < 0 ? RING_FD : RING_FD + 1};
+
+    snprintf(bytes, sizeof(bytes), "%" PRIu64, memory);
+    if (find_library(library, command_line->interpreter))
+        spec.preload = library;
+    return spawn(&spec);
+}
+
 int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
                       const Environment *environment, uint64_t memory)
 {
@@ -122,14 +321,8 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
     begin(interpreter, false);
     int r = open_ends(interpreter, &ends);
     if (r == 0) {
-        SpawnPlan plan = {.command_line = command_line,
-                          .environment = environment->entries,
-                          .memory = memory,
-                          .channel = ends.channel,
-                          .out = ends.out,
-                          .err = ends.err,
-                          .ring = ends.ring};
-        pid_t pid = spawn_interpreter(&plan);
+        pid_t pid = spawn_interpreter(command_line, environment, memory, &ends);
+
         r = pid < 0 ? (int)pid : 0;
         interpreter->pid = MAX(pid, 0);
     }
@@ -141,17 +334,21 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
     return 0;
 }
 
+/* The loader is beside the interpreter. */
 pid_t interpreter_become(const CommandLine *command_line, const char *kept, int end)
 {
-    int nothing _cleanup_(closep) = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    const SpawnPlan plan = {.command_line = command_line,
-                            .kept = kept,
-                            .channel = end,
-                            .out = nothing,
-                            .err = nothing,
-                            .ring = -1};
+    char loader[LIMIT_PATH];
+    char *argv[] = {loader, (char *)kept, NULL}, *nothing[] = {NULL};
+    const SpawnSpec spec = {.command_line = command_line,
+                            .argv = argv,
+                            .environment = nothing,
+                            .directory = command_line->directory,
+                            .fds = {-1, -1, -1, [CHANNEL_FD] = end},
+                            .fd_count = CHANNEL_FD + 1};
 
-    return nothing < 0 ? -errno : spawn_interpreter(&plan);
+    if (snprintf(loader, sizeof(loader), "%s-loader", command_line->interpreter) >= (int)sizeof(loader))
+        return -ENAMETOOLONG;
+    return spawn(&spec);
 }
 
 static int send_restore(int frozen, const Ends *ends, uint64_t id, const MsgRestore *restore)
@@ -222,7 +419,7 @@ void interpreter_interrupt(Interpreter *interpreter)
         kill(interpreter->pid, SIGINT);
 }
 
-/* Ending */
+/* ---- ending ---- */
 
 bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const struct rusage *usage)
 {
@@ -253,7 +450,7 @@ void interpreter_close(Interpreter *interpreter)
     if (!interpreter_is_alive(interpreter))
         return;
     interpreter->closing = true;
-    interpreter_take_last_messages(interpreter);
+    take_last_messages(interpreter);
     streams_drain(&interpreter->streams);
     release(interpreter);
 }

@@ -1,13 +1,11 @@
 /* The interpreter's process as the supervisor sees it: a child, its channel, and its two pipes. It is
- * hostile: whatever it says is checked, and it may end or go silent at any moment.
- *
- *   interpreter.c: its life          dialogue.c: what is said to it and by it */
+ * hostile: whatever it says is checked, and it may end or go silent at any moment. */
 #pragma once
 
 #include <sys/resource.h>
 
-#include "guest/supervisor/interpreter/environment.h"
 #include "guest/supervisor/command_line.h"
+#include "guest/supervisor/interpreter/environment.h"
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/loop.h"
 #include "proto/schema.h"
@@ -107,8 +105,6 @@ void interpreter_measure(Interpreter *interpreter);
 /* Takes the last messages and output of a process that has ended or been killed, and closes all that belonged
  * to it. Whoever killed it has measured it before. */
 void interpreter_close(Interpreter *interpreter);
-
-/* dialogue.c */
 
 /* Sends a framed message to a ready interpreter; the frame is empty afterwards. New pipes go with it when the
  * last cell left children behind. 0 or a negative errno. That the interpreter is gone is no error here: its

@@ -187,3 +187,42 @@ bool link_has_room(const Link *link)
 {
     return link->socket.zmtp.state == ZMTP_READY && link->socket.out.size < EVENT_BACKLOG;
 }
+
+/* ---- output that is wanted as it comes ---- */
+
+/* Credit that is kept back while the call runs, so that what pipes and rings hold at its end can still be
+ * sent. For each of two streams that is twice what an event takes, and up to three events where they follow
+ * each other. */
+#define CREDIT_RESERVE (3 * 2)
+
+void subscription_begin(OutputSubscription *subscription, bool wanted)
+{
+    *subscription = (OutputSubscription){.wanted = wanted, .active = wanted, .credit = LIMIT_CREDIT};
+}
+
+void subscription_output(OutputSubscription *subscription, Link *link, uint64_t id, unsigned stream,
+                         const uint8_t *bytes, size_t n)
+{
+    const MsgOutput output = {.stream = stream, .data = {(const char *)bytes, n}};
+
+    if (subscription->active && subscription->credit > 0 && link_has_room(link) &&
+        link_say(link, MSG_OUTPUT, id, MsgOutput, &output) == 0)
+        subscription->credit--;
+}
+
+void subscription_lost(OutputSubscription *subscription)
+{
+    subscription->active = false;
+    subscription->credit = 0;
+}
+
+void subscription_credit(OutputSubscription *subscription, uint64_t count)
+{
+    subscription->active = subscription->wanted;
+    subscription->credit = (unsigned)MIN(count, LIMIT_CREDIT - subscription->credit) + subscription->credit;
+}
+
+bool subscription_takes(const OutputSubscription *subscription)
+{
+    return !subscription->active || subscription->credit > CREDIT_RESERVE;
+}

@@ -56,3 +56,26 @@ int link_send(Link *link, const Buf *envelope);
 
 /* Returns whether the controller keeps up. Events are not worth their memory when it does not. */
 bool link_has_room(const Link *link);
+
+/* OutputSubscription: whether the controller wants the output of a call as it comes, and how much it takes
+ * now. */
+
+typedef struct OutputSubscription {
+    bool wanted;
+    bool active; /* a controller takes what was wanted */
+    unsigned credit;
+} OutputSubscription;
+
+void subscription_begin(OutputSubscription *subscription, bool wanted);
+
+/* Sends a piece of stream 1 or 2 of the call `id` as an event, where there is credit. */
+void subscription_output(OutputSubscription *subscription, Link *link, uint64_t id, unsigned stream,
+                         const uint8_t *bytes, size_t n);
+
+/* The controller is gone, and with it events and credit that were under way. The first credit of the next one
+ * resumes. */
+void subscription_lost(OutputSubscription *subscription);
+void subscription_credit(OutputSubscription *subscription, uint64_t count);
+
+/* Returns whether more is to be read. Where nobody takes the output the writer waits. */
+bool subscription_takes(const OutputSubscription *subscription);

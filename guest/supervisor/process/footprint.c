@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "guest/supervisor/process/act.h"
+#include "guest/supervisor/process/spawn.h"
 #include "proto/base/proc.h"
 
 /* The bytes of a line such as `VmHWM:     1234 kB`. */

@@ -1,4 +1,4 @@
-/* What a process has used, and what it holds. */
+/* Footprint: the memory that a process holds; and what it has used so far. */
 #pragma once
 
 #include <sys/types.h>
@@ -23,5 +23,5 @@ int footprint_add(Footprint *ret, pid_t pid, uid_t uid);
 /* The same of a process whose maps nobody but itself may open, from the file that it has opened. */
 int footprint_add_opened(Footprint *ret, int fd);
 
-/* Whether `fd` is that file of `pid`, and none whose reading may not end. */
+/* Returns whether `fd` is that file of `pid`, and none whose reading may not end. */
 bool footprint_is_opened(int fd, pid_t pid);

@@ -3,11 +3,118 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-#include "guest/supervisor/process/table.h"
 #include "proto/base/clock.h"
+#include "proto/base/proc.h"
+
+/* ---- the table of processes ---- */
+
+void table_deinit(ProcessTable *table)
+{
+    free(table->items);
+    *table = (ProcessTable){0};
+}
+
+/* Reads one process. 0 or a negative errno. */
+static int process_read(Process *ret, pid_t pid)
+{
+    ProcStat stat;
+    int r = proc_stat(&stat, pid);
+
+    if (r == 0)
+        *ret = (Process){.pid = pid,
+                         .parent = stat.parent,
+                         .session = stat.session,
+                         .dying = stat.dying,
+                         .awake = stat.awake,
+                         .stopped = stat.stopped};
+    return r;
+}
+
+bool process_has_group(pid_t pid, gid_t group)
+{
+    char text[1024];
+    const char *at = proc_read(pid, "status", text, sizeof(text)) > 0 ? strstr(text, "\nGroups:") : NULL;
+    char *end;
+
+    for (at = at ? at + strlen("\nGroups:") : ""; *at && *at != '\n'; at = end) {
+        unsigned long number = strtoul(at, &end, 10);
+
+        if (end == at || *at == '\n')
+            break;
+        if (number == group)
+            return true;
+        end += strspn(end, "\t ");
+    }
+    return false;
+}
+
+static int table_add(ProcessTable *table, const Process *process)
+{
+    if (table->n == table->capacity) {
+        size_t capacity = MAX(table->capacity * 2, 256u);
+        Process *items = reallocarray(table->items, capacity, sizeof(*items));
+
+        if (!items)
+            return -ENOMEM;
+        table->items = items;
+        table->capacity = capacity;
+    }
+    table->items[table->n++] = *process;
+    return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    pid_t left = ((const Process *)a)->pid, right = ((const Process *)b)->pid;
+
+    return (left > right) - (left < right);
+}
+
+static int add_read(void *userdata, pid_t pid)
+{
+    ProcessTable *table = userdata;
+    Process process;
+
+    if (process_read(&process, pid) == 0)
+        return table_add(table, &process);
+    table->missed++;
+    return 0;
+}
+
+int table_read(ProcessTable *table)
+{
+    int r;
+
+    table->n = table->missed = 0;
+    r = proc_each(add_read, table);
+    if (r == 0 && table->n > 0)
+        qsort(table->items, table->n, sizeof(Process), compare_pids);
+    return r;
+}
+
+/* NULL when it is not in the table. */
+static Process *table_find(const ProcessTable *table, pid_t pid)
+{
+    if (table->n == 0)
+        return NULL;
+    return bsearch(&(Process){.pid = pid}, table->items, table->n, sizeof(Process), compare_pids);
+}
+
+/* Returns whether `process` descends from `ancestor`; a process is no descendant of itself. */
+static bool table_descends(const ProcessTable *table, const Process *process, pid_t ancestor)
+{
+    /* Pids that are used again could make a circle. */
+    for (size_t steps = 0; steps <= table->n && process; steps++) {
+        if (process->parent == ancestor)
+            return true;
+        process = table_find(table, process->parent);
+    }
+    return false;
+}
 
 int processes_reap(ProcessesReaped reaped, void *context)
 {
@@ -25,7 +132,7 @@ int processes_reap(ProcessesReaped reaped, void *context)
     }
 }
 
-/* All of them */
+/* ---- all of them ---- */
 
 static void kill_descendants_by_walk(void)
 {
@@ -68,15 +175,13 @@ int processes_end_all(uint64_t limit, ProcessesReaped reaped, void *context)
     return 0;
 }
 
-/* All but some */
+/* ---- all but some ---- */
 
 /* Rounds in a row that must find nothing new: a walk can miss one whose parent has just ended. */
 #define QUIET_ROUNDS 2
 
-/* The rounds that are tried however slow the machine is: first while everyone runs on, then, where that does
- * not do, while nobody does. Without need nobody is stopped: a shell may see that its program stands still,
- * and takes the terminal from it.
- */
+/* Rounds that are tried however slow the machine is. Processes are stopped only if killing alone does not
+ * converge: a shell that sees its child stopped takes the terminal back. */
 #define ROUNDS_MINIMUM 10
 
 typedef struct Purge {
@@ -145,9 +250,8 @@ static void purge_one(Purge *purge, Process *process)
     purge->counted += process->pid != purge->uncounted && !process->dying;
 }
 
-/* Since Linux 4.19 a fork that is under way when all are stopped goes on, and its child is born standing: who
- * does not stand yet may add one that has to be woken, too.
- */
+/* A fork() in progress completes although its parent has been stopped (Linux 4.19 and later), and the child
+ * starts stopped. While anybody runs, another stopped child may appear. */
 static bool is_awake(const Purge *purge, const Process *process)
 {
     return process->pid != purge->self && process->awake && !process->dying;
@@ -224,7 +328,7 @@ int processes_end_others(const ProcessesKeep *keep, pid_t uncounted, uint64_t li
     return r < 0 ? r : purge.counted;
 }
 
-/* Questions about one process */
+/* ---- questions about one process ---- */
 
 bool processes_is_descendant(pid_t pid)
 {

@@ -7,6 +7,31 @@
 
 #include "proto/base/base.h"
 
+/* The table of all processes. */
+
+typedef struct Process {
+    pid_t pid, parent, session;
+    bool dying;          /* its first thread has ended, or is about to because it was killed */
+    bool awake;          /* its first thread runs, or can be woken by any signal */
+    bool stopped;        /* its first thread stands until SIGCONT */
+    bool marked, spared; /* free for whoever reads the table */
+} Process;
+
+/* All processes, read one after the other: no picture of a single moment. */
+typedef struct ProcessTable {
+    Process *items; /* by pid */
+    size_t n, capacity;
+    size_t missed; /* gone before they could be read */
+} ProcessTable;
+
+void table_deinit(ProcessTable *table);
+
+/* Reads all processes; what was in the table goes. 0 or a negative errno. */
+int table_read(ProcessTable *table);
+
+/* Returns whether the process has that supplementary group. */
+bool process_has_group(pid_t pid, gid_t group);
+
 typedef void (*ProcessesReaped)(void *context, pid_t pid, int status, const struct rusage *usage);
 
 /* Reaps the children that have ended, without waiting. -ECHILD when there is no child left, otherwise 0. */

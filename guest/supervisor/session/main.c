@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "guest/files/program.h"
+#include "guest/files/files.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/session/supervisor.h"
 #include "proto/base/log.h"

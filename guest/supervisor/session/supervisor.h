@@ -1,7 +1,7 @@
 /* The supervisor: one session with its branches, at most one call or task at a time. It makes the parts, and
  * hands on what they have for each other:
  *
- *   controller.c (its messages) ──► executor, tasks ──► branches (interpreters, checkpoints)
+ *   the controller's messages ──► executor, tasks ──► branches (interpreters, checkpoints)
  *                               ├─► warm-up ───────────┘
  *                               ├─► files (its process)
  *                               ├─► commands
@@ -13,14 +13,13 @@
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
-#include "guest/supervisor/browser/browser.h"
-#include "guest/supervisor/call/executor.h"
-#include "guest/supervisor/command/commands.h"
-#include "guest/supervisor/files/files.h"
+#include "guest/supervisor/services/browser.h"
+#include "guest/supervisor/call/call.h"
+#include "guest/supervisor/command/command.h"
+#include "guest/supervisor/services/files.h"
 #include "guest/supervisor/link/link.h"
-#include "guest/supervisor/port/dials.h"
-#include "guest/supervisor/pip/pip.h"
-#include "guest/supervisor/port/outlet.h"
+#include "guest/supervisor/services/ports.h"
+#include "guest/supervisor/services/pip.h"
 #include "guest/supervisor/command_line.h"
 #include "guest/supervisor/task/task.h"
 #include "guest/supervisor/session/warmup.h"
@@ -64,21 +63,3 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
 
 /* Ends all processes below. */
 void supervisor_deinit(Supervisor *supervisor);
-
-/* Takes the settings of a welcome; the first welcome starts the interpreter. With `imports` (NULL: none) the
- * guest is a spare, unless it is a session already; `setup` is the code of its template, or absent. The
- * environment is taken. 0, or -EPROTO with a Problem. */
-int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports, SetupCode setup,
-                         Problem *problem);
-
-/* There is a way to the network from now on. 0, or -EPROTO with a Problem. */
-int supervisor_proxy(Supervisor *supervisor, Problem *problem);
-
-/* Makes a spare the session that has this environment, which is taken, and these checkpoints. */
-void supervisor_claim(Supervisor *supervisor, Environment *environment, CheckpointMode checkpoint);
-
-/* controller.c */
-
-/* Starts to connect. 0 or a negative errno, logged. */
-int controller_connect(Supervisor *supervisor);
-void controller_disconnect(Supervisor *supervisor);

@@ -12,11 +12,6 @@
 /* The time for all imports. Modules that are not imported after this never will be. */
 #define IMPORT_LIMIT (60 * NSEC_PER_SEC)
 
-bool warmup_is_spare(const Warmup *warmup)
-{
-    return warmup->step != WARMUP_NONE;
-}
-
 void warmup_init(Warmup *warmup, Branches *branches, Link *link)
 {
     *warmup = (Warmup){.branches = branches, .link = link};
@@ -42,7 +37,7 @@ static Branch *first_branch(const Warmup *warmup)
     return branches_find(warmup->branches, 0);
 }
 
-/* Names of modules */
+/* ---- names of modules ---- */
 
 /* NULL: none. */
 static int keep_names(Buf *ret, const Value *names)
@@ -61,7 +56,7 @@ static int keep_names(Buf *ret, const Value *names)
     return writer_finish(&w);
 }
 
-/* To the interpreter */
+/* ---- to the interpreter ---- */
 
 static void write_environment(Writer *w, const void *source)
 {
@@ -132,7 +127,7 @@ static void tell_news(Branch *branch)
     r = send_prepare(branch, environment, NULL, NULL);
     branch->outdated = branch->unplaced = branch->unproxied = false;
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
 }
 
 /* The first thing that could not be done stands for all. */
@@ -144,7 +139,7 @@ static void note_failure(Branch *branch, const Value *failed)
     branches_changed(branch->set);
 }
 
-/* To the controller */
+/* ---- to the controller ---- */
 
 void warmup_tell(Warmup *warmup)
 {
@@ -158,7 +153,7 @@ void warmup_tell(Warmup *warmup)
         link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
 }
 
-/* From step to step */
+/* ---- from step to step ---- */
 
 int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem)
 {
@@ -193,17 +188,17 @@ static void fail(Warmup *warmup, Text name, Text message, Text traceback)
     warmup_tell(warmup);
 }
 
-static void take_birth(Warmup *warmup, Branch *branch)
+static void take_pristine(Warmup *warmup, Branch *branch)
 {
     Reason why = "there is one";
 
     loop_timer_cancel(&warmup->limit);
-    if (!checkpoints_birth(&warmup->branches->checkpoints) &&
-        branch_freeze(branch, CHECKPOINT_BIRTH, "", why) == 0) {
+    if (!checkpoints_pristine(&warmup->branches->checkpoints) &&
+        branch_freeze(branch, CHECKPOINT_PRISTINE, "", why) == 0) {
         warmup->step = WARMUP_FREEZES;
         return;
     }
-    log_info("no checkpoint of the birth", "reason=%s", why);
+    log_info("no pristine checkpoint", "reason=%s", why);
     become_ready(warmup);
 }
 
@@ -241,7 +236,7 @@ static void set_up(Warmup *warmup, Branch *branch)
     int r;
 
     if (!warmup->setup) {
-        take_birth(warmup, branch);
+        take_pristine(warmup, branch);
         return;
     }
     warmup->step = WARMUP_SETS_UP;
@@ -249,11 +244,11 @@ static void set_up(Warmup *warmup, Branch *branch)
     if (r == 0)
         r = send_prepare(branch, NULL, NULL, warmup->setup);
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
 }
 
-/* Does once, for nobody, what a session does first. Since the checkpoint each page costs whoever writes to it
- * first. */
+/* Runs the first steps of a session once, so that their copy-on-write faults are paid now and not by the
+ * first call. */
 static void warm_up(Warmup *warmup, Branch *branch)
 {
     Buf nothing _cleanup_(buf_deinit) = BUF_NULL;
@@ -264,7 +259,7 @@ static void warm_up(Warmup *warmup, Branch *branch)
         become_ready(warmup);
 }
 
-/* An interpreter that ended over its imports is followed by one that is not to import anything. */
+/* An interpreter that replaces one that died during its imports imports nothing. */
 static void import(Warmup *warmup, Branch *branch)
 {
     bool again = warmup->step == WARMUP_IMPORTS;
@@ -280,7 +275,7 @@ static void import(Warmup *warmup, Branch *branch)
     if (r == 0 && !again)
         r = limit_imports(warmup);
     if (r < 0)
-        branch_doom(branch, strerror(-r));
+        branch_kill(branch, strerror(-r));
     else if (again)
         set_up(warmup, branch);
 }
@@ -293,7 +288,7 @@ void warmup_on_ready(Warmup *warmup, Branch *branch)
         return;
     else if (!branch->interpreter.copied)
         import(warmup, branch);
-    else if (warmup->step == WARMUP_WARMS) /* a copy of the birth checkpoint has all */
+    else if (warmup->step == WARMUP_WARMS) /* a copy of the pristine checkpoint has all */
         become_ready(warmup);
 }
 
@@ -321,13 +316,13 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
     else if (warmup->step == WARMUP_SETS_UP && said.has_error)
         fail(warmup, said.error.name, said.error.message, said.error.traceback);
     else if (warmup->step == WARMUP_SETS_UP)
-        take_birth(warmup, branch);
+        take_pristine(warmup, branch);
     else if (warmup->step == WARMUP_IMPORTS)
         return imported(warmup, branch, &said, problem);
     return 0;
 }
 
-void warmup_on_birth(Warmup *warmup)
+void warmup_on_pristine(Warmup *warmup)
 {
     if (warmup->step == WARMUP_FREEZES)
         warm_up(warmup, first_branch(warmup));
@@ -358,7 +353,7 @@ void warmup_on_lost(Warmup *warmup, const Branch *branch)
     fail(warmup, text_of(WIFSIGNALED(status) ? "Crashed" : "Exited"), text_of(message), text_of(""));
 }
 
-/* The network */
+/* ---- the network ---- */
 
 void warmup_proxy(Warmup *warmup)
 {
@@ -371,17 +366,17 @@ void warmup_proxy(Warmup *warmup)
     }
 }
 
-/* The claim */
+/* ---- the claim ---- */
 
 static void start_anew(Branch *branch)
 {
-    Checkpoint *birth;
+    Checkpoint *pristine;
 
     branch_end_processes(branch);
     branch_forget_line(branch);
-    birth = checkpoints_birth(&branch->set->checkpoints);
-    if (birth)
-        checkpoint_drop(birth, NULL);
+    pristine = checkpoints_pristine(&branch->set->checkpoints);
+    if (pristine)
+        checkpoint_drop(pristine, NULL);
     branch_spawn(branch);
 }
 
@@ -399,6 +394,6 @@ void warmup_become_session(Warmup *warmup, bool anew)
     branch->outdated = branch->set->environment_changed;
     tell_news(branch);
     if (!branch_is_recovering(branch))
-        branch_stand_on_birth(branch);
+        branch_stand_on_pristine(branch);
     policy_on_quiet(branch, clock_now());
 }

@@ -1,5 +1,5 @@
 /* Warmup: of a spare, a guest that is nobody's session yet. Its interpreter is started and has the usual
- * modules, and a checkpoint of it, that of its birth, is kept for whoever resets the session that it becomes.
+ * modules, and a checkpoint of it, the pristine one, is kept for whoever resets the session that it becomes.
  *
  *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── (`prepare` ──► `prepared`, of setup
  *     code) ── checkpoint ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
@@ -42,7 +42,11 @@ typedef struct Warmup {
 /* A session, until warmup_begin(). `branches` and `link` outlive it. */
 void warmup_init(Warmup *warmup, Branches *branches, Link *link);
 void warmup_deinit(Warmup *warmup);
-bool warmup_is_spare(const Warmup *warmup); /* or a session by now */
+/* false: a session by now. */
+static inline bool warmup_is_spare(const Warmup *warmup)
+{
+    return warmup->step != WARMUP_NONE;
+}
 
 /* With the first welcome, before its interpreter is started. `setup` may be absent. 0, or -EPROTO with a
  * Problem. */
@@ -62,6 +66,6 @@ void warmup_proxy(Warmup *warmup);
  * environment, if it has to be. */
 void warmup_on_ready(Warmup *warmup, Branch *branch);
 int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem);
-void warmup_on_birth(Warmup *warmup); /* the checkpoint of its birth is kept, or gone */
+void warmup_on_pristine(Warmup *warmup); /* the pristine checkpoint is kept, or gone */
 void warmup_on_start_failed(Warmup *warmup);
 void warmup_on_lost(Warmup *warmup, const Branch *branch);

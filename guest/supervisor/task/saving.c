@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/task/internal.h"
+#include "guest/supervisor/task/task.h"
 #include "proto/base/clock.h"
 
-/* What limpet_saving allows itself is less. */
+/* More than limpet_saving allows itself. */
 #define MOVE_LIMIT (SAVE_SECONDS * NSEC_PER_SEC)
 
 /* For the memory. The controller waits for longer. */
@@ -30,15 +30,16 @@ static void lose(Tasks *tasks)
     branch_end_processes(branch);
     branch_forget_line(branch);
     branch->epoch = task->epoch + 1;
-    branch->execution_count = task->number;
-    branch->untold.state = STATE_LOST;
-    reason_set(branch->untold.reason, "%s", task->trouble);
+    branch->execution_count = task->execution_count;
+    branch->unreported.state = STATE_LOST;
+    reason_set(branch->unreported.reason, "%s", task->trouble);
     reason_set(note, "all variables: %s", task->trouble);
     notes_deinit(&branch->restored);
     notes_add(&branch->restored, text_of(note));
     branch->is_restored = true;
-    task_answer(tasks, task->id, MsgLoaded,
-                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_answer(
+        tasks, task->id, MsgLoaded,
+        (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));
     task_done(tasks);
     branch_start(branch);
 }
@@ -79,12 +80,12 @@ static int ask(Task *task)
     return r < 0 ? r : interpreter_send(interpreter, &frame);
 }
 
-/* What is loaded makes a state like that after a call, and is protected like it. */
+/* Begins as a call does: a state that is loaded is protected like that after a call. */
 static void begin_load(Task *task)
 {
     task->occupies = true;
-    task->number = MAX(task->number, task->branch->execution_count);
-    branch_occupy(task->branch, task->number, clock_now());
+    task->execution_count = MAX(task->execution_count, task->branch->execution_count);
+    branch_occupy(task->branch, task->execution_count, clock_now());
 }
 
 static void move(Tasks *tasks)
@@ -105,7 +106,7 @@ static void move(Tasks *tasks)
         task_await(tasks, AWAITS_ANSWER, NULL);
 }
 
-/* Where it is for the interpreter. NULL when out of memory. */
+/* Makes the path that the interpreter knows it by. NULL when out of memory. */
 static char *path_inside(const Tasks *tasks, Text path)
 {
     const char *directory = tasks->branches->command_line->directory;
@@ -117,7 +118,7 @@ static char *path_inside(const Tasks *tasks, Text path)
     return asprintf(&ret, "%s/%.*s", directory, (int)(path.size - n), path.data + n) < 0 ? NULL : ret;
 }
 
-/* Another sandbox's memory */
+/* ---- another sandbox's memory ---- */
 
 /* The state is that of the checkpoint, and the session goes on with it. */
 static void resume(Tasks *tasks)
@@ -126,16 +127,17 @@ static void resume(Tasks *tasks)
     Branch *branch = task->branch;
 
     notes_deinit(&branch->restored);
-    branch->restored = branch->untold.not_restored;
-    branch->untold.not_restored = NOTES_NULL;
+    branch->restored = branch->unreported.not_restored;
+    branch->unreported.not_restored = NOTES_NULL;
     branch->is_restored = true;
-    fate_deinit(&branch->untold);
+    state_change_deinit(&branch->unreported);
     branch->epoch = task->epoch;
-    branch->execution_count = MAX(branch->execution_count, task->number);
+    branch->execution_count = MAX(branch->execution_count, task->execution_count);
     if (policy_mode(branch) == CHECKPOINT_OFF && task->checkpoint)
         checkpoint_drop(task->checkpoint, NULL);
-    task_answer(tasks, task->id, MsgLoaded,
-                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_answer(
+        tasks, task->id, MsgLoaded,
+        (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));
     task_done(tasks);
 }
 
@@ -147,9 +149,9 @@ static void load_variables(Tasks *tasks)
 static void gone_back(Tasks *tasks)
 {
     Task *task = &tasks->task;
-    const Fate *fate = &task->branch->untold;
+    const StateChange *change = &task->branch->unreported;
 
-    if (fate->state == STATE_ROLLED_BACK && fate->checkpoint == task->thawed) {
+    if (change->state == STATE_ROLLED_BACK && change->checkpoint == task->checkpoint_number) {
         resume(tasks);
         return;
     }
@@ -165,12 +167,13 @@ static void go_back(Tasks *tasks)
         load_variables(tasks);
         return;
     }
-    task->thawed = task->checkpoint->number;
+    task->checkpoint_number = task->checkpoint->number;
     branch_go_back(task->branch, task->checkpoint);
     task_await(tasks, AWAITS_BRANCH, gone_back);
 }
 
-/* Where it was written, and fits: the supervisor may not look into the directory. */
+/* Tries the memory first. Only the process that is to become it finds out whether it is there and fits: the
+ * supervisor may not look into the directory. */
 static void thaw(Tasks *tasks)
 {
     Task *task = &tasks->task;
@@ -178,7 +181,7 @@ static void thaw(Tasks *tasks)
 
     if (asprintf(&file, "%s/" MEMORY_NAME, task->path) < 0)
         file = NULL;
-    if (file && branch_thaw(task->branch, file, task->number, &task->checkpoint) == 0)
+    if (file && branch_thaw(task->branch, file, task->execution_count, &task->checkpoint) == 0)
         task_await(tasks, AWAITS_MEMORY, go_back);
     else
         load_variables(tasks);
@@ -223,7 +226,7 @@ static void keep_memory(Tasks *tasks)
         answer_saved(tasks);
 }
 
-/* What runs beside would end with the sandbox. */
+/* Refuses to end a sandbox in which other programs run. */
 static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *problem)
 {
     const char *what = asked->ends ? branch->set->events->in_use(branch->set) : NULL;
@@ -250,7 +253,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.ends = asked->ends;
     tasks->task.resumes = asked->epoch != NO_UINT;
     tasks->task.epoch = uint_or(asked->epoch, 0);
-    tasks->task.number = uint_or(asked->execution_count, 0);
+    tasks->task.execution_count = uint_or(asked->execution_count, 0);
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
@@ -261,7 +264,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     return 0;
 }
 
-/* One that was asked for by a controller which is no more holds up none that is asked for again. */
+/* Saves or loads. A task of an earlier controller does not hold up the same one of the next. */
 int task_move(Tasks *tasks, const Message *message, Problem *problem)
 {
     MsgSaveOrder body;
@@ -277,14 +280,15 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
     Task *task = &tasks->task;
     Branch *branch = task->branch;
 
-    branch->execution_count = task->number;
+    branch->execution_count = task->execution_count;
     branch->is_restored = true;
     branch_call_ended(branch, 0, clock_now());
     if (task->resumes) /* a call may follow at once */
         policy_protect(branch);
     notes_take(&branch->restored, &said->missing);
-    task_answer(tasks, task->id, MsgLoaded,
-                (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->number}));
+    task_answer(
+        tasks, task->id, MsgLoaded,
+        (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));
 }
 
 /* An answer that comes too late is nobody's. */

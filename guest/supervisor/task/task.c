@@ -1,4 +1,4 @@
-/* What tasks have in common: they begin, wait, and are over. */
+/* Tasks begin, wait, and are over. Most of them have files of their own. */
 #include "guest/supervisor/task/task.h"
 
 #include <errno.h>
@@ -7,10 +7,225 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guest/supervisor/task/internal.h"
+#include "guest/channel.h"
 #include "proto/base/clock.h"
 
-/* What an interpreter that owes a checkpoint has to make it, or to say why not, once another is wanted. */
+/* ---- close, reset ---- */
+
+static int task_close(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Branch *branch = NULL;
+    MsgBranchTarget body;
+    int r = body_decode(&body, MsgBranchTarget, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_branch(&branch, tasks, body.branch, problem);
+    if (!branch)
+        return r;
+    if (branch->number == 0)
+        return problem_set(problem, ERR_BAD_REQUEST, "the session itself ends with `stop`");
+    if (tasks_are_about(tasks, branch))
+        task_cancel(tasks, "the branch was closed meanwhile");
+    executor_end_closed(tasks->executor, branch);
+    branch_end(branch);
+    task_answer(tasks, message->id, MsgNothing, &(MsgNothing){0});
+    return 0;
+}
+
+/* The reset that waits for that branch; of NULL: an unused one. */
+static Reset *find_reset(Tasks *tasks, const Branch *branch)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(tasks->resets); i++)
+        if (tasks->resets[i].branch == branch)
+            return &tasks->resets[i];
+    return NULL;
+}
+
+void tasks_on_started(Tasks *tasks, Branch *branch)
+{
+    Reset *reset = find_reset(tasks, branch);
+
+    if (!reset)
+        return;
+    reset->branch = NULL;
+    task_answer(tasks, reset->id, MsgEpoch, &(MsgEpoch){.epoch = branch->epoch});
+}
+
+/* Begins the branch anew. A copy of the pristine checkpoint in the making will do, as nothing has run in it.
+ */
+static void begin_anew(Tasks *tasks, Branch *branch)
+{
+    bool begins = branch_is_recovering(branch) && branch->recovery.fresh;
+
+    if (!begins)
+        branch_end_processes(branch);
+    executor_end_reset(tasks->executor, branch);
+    if (begins)
+        return;
+    branch_forget_line(branch);
+    branch_forget_between(branch);
+    branch_start(branch);
+}
+
+static int task_reset(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Branch *branch = NULL;
+    Reset *reset;
+    MsgReset body;
+    int r = body_decode(&body, MsgReset, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_branch(&branch, tasks, uint_or(body.branch, 0), problem);
+    if (!branch)
+        return r;
+    /* A reset under way is done, as the state that it replaces is gone. */
+    tasks_on_started(tasks, branch);
+    if (tasks_are_about(tasks, branch))
+        task_cancel(tasks, "the session was reset");
+    reset = find_reset(tasks, NULL);
+    if (!reset)
+        return problem_set(problem, ERR_INTERNAL, "too many resets are in progress");
+    *reset = (Reset){.branch = branch, .id = message->id};
+    branch->epoch++;
+    begin_anew(tasks, branch);
+    return 0;
+}
+
+/* ---- context ---- */
+
+#define PLACE_LIMIT (30 * NSEC_PER_SEC)
+
+static void on_place_due(LoopTimer *timer)
+{
+    task_refuse(container_of(timer, Tasks, task.limit), ERR_INTERNAL,
+                "the context did not get ready in time");
+}
+
+static void answer_context(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    const Branch *branch = task->branch;
+
+    if (branch->misplaced[0]) {
+        task_refuse(tasks, ERR_BAD_REQUEST, "%s", branch->misplaced);
+        return;
+    }
+    task->made = NULL;
+    task_answer(tasks, task->id, MsgBranchMade,
+                (&(MsgBranchMade){.execution_count = branch->execution_count, .epoch = branch->epoch}));
+    task_done(tasks);
+}
+
+static void started(Tasks *tasks)
+{
+    tasks->task.epoch = tasks->task.branch->epoch;
+    task_await(tasks, AWAITS_PLACE, answer_context);
+}
+
+static Branch *make(Tasks *tasks, const MsgContextOrder *asked)
+{
+    Branch *branch = branch_new(tasks->branches, asked->branch);
+
+    return branch && branch_set_place(branch, asked->language, asked->cwd) < 0 ? branch_free(branch) : branch;
+}
+
+static int task_context(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Task *task = &tasks->task;
+    MsgContextOrder body;
+    int r = body_decode(&body, MsgContextOrder, &message->body, problem);
+
+    if (r == 0)
+        r = task_check_new(tasks, body.branch, problem);
+    if (r == 0)
+        r = task_begin(tasks, message, NULL, problem);
+    if (r < 0)
+        return r;
+    task->branch = task->made = make(tasks, &body);
+    if (!task->made)
+        return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
+    r = loop_timer_set(tasks->branches->loop, &task->limit, clock_now() + PLACE_LIMIT, on_place_due);
+    if (r < 0)
+        task_refuse(tasks, ERR_INTERNAL, "%s", strerror(-r));
+    else
+        task_await(tasks, AWAITS_INTERPRETER, started);
+    return 0;
+}
+
+/* ---- namespace ---- */
+
+#define ANSWER_LIMIT (5 * NSEC_PER_SEC)
+
+static void on_answer_due(LoopTimer *timer)
+{
+    task_refuse(container_of(timer, Tasks, task.limit), ERR_INTERNAL,
+                "the interpreter did not list its variables in time; a thread of the code may keep it busy");
+}
+
+static int ask(Branch *branch, uint64_t id)
+{
+    Buf frame _cleanup_(buf_deinit) = BUF_NULL;
+    int r = channel_say(&frame, MSG_NAMESPACE, id, MsgNothing, &(MsgNothing){0});
+
+    return r < 0 ? r : interpreter_send(&branch->interpreter, &frame);
+}
+
+static void namespace_ask(Tasks *tasks)
+{
+    Task *task = &tasks->task;
+    Branch *branch = task->branch;
+    int r;
+
+    task->epoch = branch->epoch;
+    r = ask(branch, ++branch->interpreter.listings.asked);
+    if (r == 0)
+        r = loop_timer_set(branch->set->loop, &task->limit, clock_now() + ANSWER_LIMIT, on_answer_due);
+    if (r < 0)
+        task_refuse(tasks, ERR_INTERNAL, "the interpreter cannot be asked: %s", strerror(-r));
+    else
+        task_await(tasks, AWAITS_ANSWER, NULL);
+}
+
+static int task_namespace(Tasks *tasks, const Message *message, Problem *problem)
+{
+    Branch *branch = NULL;
+    MsgBranchTarget body;
+    int r = body_decode(&body, MsgBranchTarget, &message->body, problem);
+
+    if (r == 0)
+        r = task_find_branch(&branch, tasks, body.branch, problem);
+    if (r == 0 && branch_is_foreign(branch))
+        r = problem_set(problem, ERR_BAD_REQUEST, "the variables of a context of %s are not listed",
+                        branch->place.language);
+    if (r == 0)
+        r = task_begin(tasks, message, branch, problem);
+    if (r == 0)
+        task_await(tasks, AWAITS_INTERPRETER, namespace_ask);
+    return r;
+}
+
+/* An answer that comes too late is nobody's. */
+int tasks_on_namespace(Tasks *tasks, Branch *branch, const Message *message, Problem *problem)
+{
+    const Task *task = &tasks->task;
+    Inquiries *listings = &branch->interpreter.listings;
+    bool awaited = task->awaits == AWAITS_ANSWER && task->branch == branch && message->id == listings->asked;
+    MsgNamespace said;
+    int r;
+
+    if (!inquiries_answered(listings, message->id))
+        return problem_set(problem, ERR_BAD_REQUEST, "`namespace` that answers nothing");
+    r = body_decode(&said, MsgNamespace, &message->body, problem);
+    if (r < 0 || !awaited)
+        return r;
+    task_answer(tasks, task->id, MsgNamespace, &said);
+    task_done(tasks);
+    return 0;
+}
+
+/* ---- all tasks ---- */
+
+/* The time for an interpreter that owes a checkpoint, once another is wanted. */
 #define LISTENER_LIMIT (5 * NSEC_PER_SEC)
 
 TaskHandler task_handler(MessageKind kind)
@@ -39,7 +254,7 @@ TaskHandler task_handler(MessageKind kind)
     return NULL;
 }
 
-/* What a task is about */
+/* ---- branches and checkpoints of a task ---- */
 
 int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem)
 {
@@ -73,12 +288,7 @@ int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, 
     return 0;
 }
 
-/* Beginning and end */
-
-bool tasks_are_active(const Tasks *tasks)
-{
-    return tasks->task.awaits != AWAITS_NOTHING;
-}
+/* ---- beginning and end ---- */
 
 bool tasks_are_about(const Tasks *tasks, const Branch *branch)
 {
@@ -145,7 +355,7 @@ void tasks_on_controller_lost(Tasks *tasks)
         task_cancel(tasks, "the controller that asked for it is gone");
 }
 
-/* Waiting */
+/* ---- waiting ---- */
 
 void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))
 {
@@ -290,16 +500,16 @@ void tasks_on_gone(Tasks *tasks, const Checkpoint *checkpoint, const char *why)
     reason_set(task->trouble, "%s", why ? why : "it was given up");
 }
 
-/* Checkpoints */
+/* ---- checkpoints ---- */
 
-/* The birth checkpoint has no id that could be told. What is saved is what there is now: threads may have
+/* The pristine checkpoint has no id that could be told. What is saved is what there is now: threads may have
  * gone on since the last call. */
 static bool may_reuse(const Task *task)
 {
     const Branch *branch = task->branch;
 
     return !task->moves && task->kind == CHECKPOINT_AUTOMATIC && branch_is_exact(branch) &&
-           branch->base->kind != CHECKPOINT_BIRTH;
+           branch->base->kind != CHECKPOINT_PRISTINE;
 }
 
 static void freeze(Tasks *tasks)
@@ -322,7 +532,7 @@ void task_take_checkpoint(Tasks *tasks, CheckpointKind kind, void (*next)(Tasks 
     task_await(tasks, AWAITS_LISTENER, freeze);
 }
 
-/* Their life */
+/* ---- their life ---- */
 
 void tasks_init(Tasks *tasks, Branches *branches, Executor *executor, Link *link)
 {

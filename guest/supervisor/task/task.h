@@ -1,17 +1,13 @@
 /* Tasks: what the controller asks for besides calls. One that takes time is the only thing under way: it
  * waits for one thing at a time, and takes its next step when that is there.
  *
- *   task.c       what they have in common
- *   checkpoint.c  checkpoint, checkpoints, drop, rollback
- *   branch.c      branch, commit
- *   context.c     context
- *   reset.c       close, reset
- *   namespace.c   namespace
+ *   task.c        what they have in common; close, reset, context, namespace
+ *   checkpoint.c  checkpoint, checkpoints, drop, rollback, branch, commit
  *   saving.c      save, load */
 #pragma once
 
 #include "guest/supervisor/branch/branch.h"
-#include "guest/supervisor/call/executor.h"
+#include "guest/supervisor/call/call.h"
 #include "guest/supervisor/link/link.h"
 
 typedef struct Tasks Tasks;
@@ -29,13 +25,15 @@ typedef enum TaskAwaits {
 
 typedef struct Task {
     TaskAwaits awaits;
-    void (*next)(Tasks *tasks); /* the step that follows */
-    uint64_t id;                /* the id of its message */
-    Branch *branch;             /* the branch that is waited for */
-    Branch *into;               /* commit: the branch whose place it takes */
-    Branch *made;               /* a branch made by this task, which ends should the task fail */
-    uint64_t number; /* of the branch to be, of the checkpoint to go back to, or of the call that is loaded */
-    uint64_t epoch;  /* of the branch when its interpreter was asked */
+    void (*next)(Tasks *tasks);  /* the step that follows */
+    uint64_t id;                 /* the id of its message */
+    Branch *branch;              /* the branch that is waited for */
+    Branch *into;                /* commit: the branch whose place it takes */
+    Branch *made;                /* a branch made by this task, which ends should the task fail */
+    uint64_t new_branch;         /* branch: the number of the branch to be */
+    uint64_t checkpoint_number;  /* rollback, load: of the checkpoint to go back to */
+    uint64_t execution_count;    /* load: of the call whose state is loaded */
+    uint64_t epoch;              /* of the branch when its interpreter was asked */
     Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
     bool started;                /* an interpreter was started, as there was none */
     CheckpointKind kind;         /* of the checkpoint that it takes */
@@ -45,11 +43,9 @@ typedef struct Task {
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
     bool resumes;      /* `load`: the state is that of a session which goes on */
-    uint64_t
-        thawed;    /* `load`: the number of the checkpoint that was made from the memory of another sandbox */
-    bool occupies; /* the branch is occupied by it, as by a call */
-    char *path;    /* of the directory */
-    Reason trouble; /* why the checkpoint is gone */
+    bool occupies;     /* the branch is occupied by it, as by a call */
+    char *path;        /* of the directory */
+    Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;
 
@@ -78,8 +74,12 @@ typedef int (*TaskHandler)(Tasks *tasks, const Message *message, Problem *proble
 /* NULL when there is no such task. */
 TaskHandler task_handler(MessageKind kind);
 
-bool tasks_are_active(const Tasks *tasks);
-/* Whether the one under way is about that branch. */
+static inline bool tasks_are_active(const Tasks *tasks)
+{
+    return tasks->task.awaits != AWAITS_NOTHING;
+}
+
+/* Returns whether the one under way is about that branch. */
 bool tasks_are_about(const Tasks *tasks, const Branch *branch);
 
 /* Nobody waits for its answer, and what the next controller asks for need not either. */
@@ -93,3 +93,41 @@ int tasks_on_namespace(Tasks *tasks, Branch *branch, const Message *message, Pro
 int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem *problem);
 /* The branch has an interpreter, or will have none. A reset that waits for it is answered. */
 void tasks_on_started(Tasks *tasks, Branch *branch);
+
+/* Between tasks */
+
+/* 0, or -EPROTO with a Problem when a call or a task is under way. */
+int task_check_idle(const Tasks *tasks, Problem *problem);
+/* Begins a task about `branch`. As task_check_idle(). */
+int task_begin(Tasks *tasks, const Message *message, Branch *branch, Problem *problem);
+/* The task goes on with `next` when what it awaits is there. */
+void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *));
+/* The task goes on with `next` when task->checkpoint is kept: one of exactly the branch's live state. It is
+ * taken now, unless an automatic one will do and exists. */
+void task_take_checkpoint(Tasks *tasks, CheckpointKind kind, void (*next)(Tasks *));
+
+/* The task is over. */
+void task_done(Tasks *tasks);
+void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...) _printf_(3, 4);
+/* Ends the task that is under way with an error, because what it was about is gone. */
+void task_cancel(Tasks *tasks, const char *why);
+/* Sends the task's answer, a `type`. 0, or as link_say(). */
+#define task_answer(tasks, id, type, from) link_reply((tasks)->link, id, type, from)
+
+int task_find_branch(Branch **ret, const Tasks *tasks, uint64_t number, Problem *problem);
+/* Checks that there may be a new branch of that number. */
+int task_check_new(const Tasks *tasks, uint64_t number, Problem *problem);
+int task_find_checkpoint(Checkpoint **ret, const Tasks *tasks, Text id_or_name, Problem *problem);
+
+/* Handlers, one for each kind */
+
+int task_checkpoint(Tasks *tasks, const Message *message, Problem *problem);
+int task_checkpoints(Tasks *tasks, const Message *message, Problem *problem);
+int task_drop(Tasks *tasks, const Message *message, Problem *problem);
+int task_rollback(Tasks *tasks, const Message *message, Problem *problem);
+int task_branch(Tasks *tasks, const Message *message, Problem *problem);
+int task_commit(Tasks *tasks, const Message *message, Problem *problem);
+int task_move(Tasks *tasks, const Message *message, Problem *problem);
+
+/* The interpreter has not done what it was asked for. */
+void task_unanswered(Tasks *tasks, ErrorCode code, const char *why);

@@ -7,15 +7,15 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "host/egress/seam.h"
-#include "host/privilege/aide.h"
+#include "host/egress/protocol.h"
+#include "host/privilege/helper.h"
 #include "proto/base/log.h"
 
 /* A supervisor has one connection at a time. */
 #define BACKLOG 8
 
 struct EgressClient {
-    Aide aide;
+    HelperProcess process;
     List places;
     uint64_t last_number;
 };
@@ -33,20 +33,21 @@ static int say(EgressClient *client, const EgressPlace *place, bool anew)
         .bindings = value_encoded(&place->bindings),
     };
 
-    return rpc_send(&client->aide.rpc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals, anew);
+    return rpc_send(&client->process.rpc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals,
+                    anew);
 }
 
 /* A failure is told as the loss of it. */
-static void say_all(Aide *aide)
+static void say_all(HelperProcess *process)
 {
-    EgressClient *client = container_of(aide, EgressClient, aide);
+    EgressClient *client = container_of(process, EgressClient, process);
     EgressPlace *place;
 
     list_foreach (place, &client->places, EgressPlace, link)
         say(client, place, true);
 }
 
-static const AideOps ops = {.name = "egress", .begun = say_all};
+static const HelperProcessOps ops = {.name = "egress", .begun = say_all};
 
 int egress_client_new(EgressClient **ret, Loop *loop, EgressStarter *start, void *userdata)
 {
@@ -54,7 +55,7 @@ int egress_client_new(EgressClient **ret, Loop *loop, EgressStarter *start, void
 
     if (!client)
         return -ENOMEM;
-    aide_init(&client->aide, &ops, loop, start, userdata);
+    helper_process_init(&client->process, &ops, loop, start, userdata);
     list_init(&client->places);
     *ret = client;
     return 0;
@@ -64,7 +65,7 @@ EgressClient *egress_client_free(EgressClient *client)
 {
     if (!client)
         return NULL;
-    aide_deinit(&client->aide);
+    helper_process_deinit(&client->process);
     free(client);
     return NULL;
 }
@@ -73,8 +74,8 @@ void egress_client_say_log(EgressClient *client)
 {
     const int log = STDERR_FILENO;
 
-    if (aide_is_there(&client->aide))
-        rpc_send(&client->aide.rpc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
+    if (helper_process_is_there(&client->process))
+        rpc_send(&client->process.rpc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
 }
 
 /* ---- a sandbox ---- */
@@ -137,10 +138,10 @@ int egress_serve(EgressClient *client, EgressPlace *place, const char *socket, c
         r = begin_place(client, place, socket);
     if (r < 0)
         return r;
-    if (aide_is_there(&client->aide))
+    if (helper_process_is_there(&client->process))
         say(client, place, anew);
     else
-        aide_want(&client->aide);
+        helper_process_want(&client->process);
     return 0;
 }
 
@@ -157,6 +158,6 @@ void egress_forget(EgressPlace *place)
         return;
     list_remove(&place->link);
     close_fd(&place->arrivals);
-    if (aide_is_there(&client->aide))
-        rpc_send(&client->aide.rpc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
+    if (helper_process_is_there(&client->process))
+        rpc_send(&client->process.rpc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
 }

@@ -1,48 +1,35 @@
-/* files: what is asked about them goes to the supervisor, beside the calls, and its answer to the client. */
+/* Files of a session: files, get, put, artifact. */
 #include <errno.h>
 #include <string.h>
 
 #include "host/files/names.h"
 #include "host/front/ops.h"
-#include "host/sandbox/errand.h"
 #include "proto/file_ask.h"
 
-typedef struct FilesErrand {
-    Errand errand;
+/* ---- files ----
+ *
+ * files: what is asked about them goes to the supervisor, beside the calls, and its answer to the client. */
+
+typedef struct FilesQuery {
+    Query query;
     FileOp op;
-    Request *request;
-} FilesErrand;
+} FilesQuery;
 
-static FilesErrand *of(Errand *errand)
+static FilesQuery *of(GuestRequest *to_guest)
 {
-    return container_of(errand, FilesErrand, errand);
-}
-
-/* Takes the request out of an errand that is over. */
-static Request *finish(FilesErrand *files)
-{
-    Request *request = files->request;
-
-    errand_over(&files->errand);
-    free(files);
-    return request;
+    return container_of(to_guest, FilesQuery, query.to_guest);
 }
 
 /* ---- what comes of it ---- */
 
-static void failed(Errand *errand, const Problem *problem)
-{
-    request_fail(finish(of(errand)), problem);
-}
-
-static int on_reply(FilesErrand *files, const Message *message, Problem *problem)
+static int on_reply(FilesQuery *files, const Message *message, Problem *problem)
 {
     const Schema *schema = file_reply_schema(files->op);
     FileReply reply;
     int r = file_reply_decode(&reply, files->op, &message->body, problem);
 
     if (r == 0)
-        request_reply_with(finish(files), schema, &reply);
+        request_reply_with(query_finish(&files->query), schema, &reply);
     return r;
 }
 
@@ -68,7 +55,7 @@ static const char *advice(int error)
     }
 }
 
-static int on_failed(FilesErrand *files, const Message *message, Problem *problem)
+static int on_failed(FilesQuery *files, const Message *message, Problem *problem)
 {
     MsgFileFailed said;
     Problem why = PROBLEM_NULL;
@@ -84,12 +71,12 @@ static int on_failed(FilesErrand *files, const Message *message, Problem *proble
         path_display(display, sizeof(display), path);
     problem_set(&why, ERR_FILE_FAILED, "%s%s%s%s%s", path ? "'" : "", display, path ? "': " : "",
                 symbol ? strerror((int)said.error) : "Unknown error", advice((int)said.error));
-    request_fail_file(finish(files), &why, symbol ? symbol : "EIO", said.path);
+    request_fail_file(query_finish(&files->query), &why, symbol ? symbol : "EIO", said.path);
     return 0;
 }
 
 /* The supervisor itself refuses. */
-static int on_refused(FilesErrand *files, const Message *message, Problem *problem)
+static int on_refused(FilesQuery *files, const Message *message, Problem *problem)
 {
     Problem why = PROBLEM_NULL;
     MsgError error;
@@ -99,51 +86,41 @@ static int on_refused(FilesErrand *files, const Message *message, Problem *probl
         return r;
     problem_set(&why, error.number == ERR_BUSY ? ERR_BUSY : ERR_INTERNAL, "the session's supervisor: %.*s",
                 (int)error.message.size, error.message.data);
-    failed(&files->errand, &why);
+    query_fail(&files->query.to_guest, &why);
     return 0;
 }
 
-static int answer(Errand *errand, const Message *message, Problem *problem)
+static int on_message(GuestRequest *to_guest, const Message *message, Problem *problem)
 {
     switch (message->kind) {
     case MSG_REPLY:
-        return on_reply(of(errand), message, problem);
+        return on_reply(of(to_guest), message, problem);
     case MSG_FILE_FAILED:
-        return on_failed(of(errand), message, problem);
+        return on_failed(of(to_guest), message, problem);
     case MSG_ERROR:
-        return on_refused(of(errand), message, problem);
+        return on_refused(of(to_guest), message, problem);
     default:
-        return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
+        return query_unexpected(message, problem);
     }
 }
 
-static const ErrandOps errand_ops = {.answer = answer, .failed = failed};
+static const GuestRequestOps files_ops = {.message = on_message, .fail = query_fail};
 
 /* ---- what is asked ---- */
 
-static void begin(Request *request, Session *session, const MsgFileAsk *ask, FileOp op)
+static void begin_files(Request *request, const Session *session, const MsgFileAsk *ask, FileOp op)
 {
-    FilesErrand *files = calloc(1, sizeof(*files));
+    FilesQuery *files = query_new(sizeof(*files), &files_ops, op == FILE_EVENTS ? LANE_WATCH : LANE_SHORT,
+                                  MSG_FILES, SCHEMA(MsgFileAsk), ask, request);
 
-    if (!files || body_encode(&files->errand.body, MsgFileAsk, ask) < 0) {
-        free(files);
-        request_fail_text(request, ERR_INTERNAL, "out of memory");
+    if (!files)
         return;
-    }
-    files->errand.ops = &errand_ops;
-    files->errand.kind = MSG_FILES;
-    files->errand.lane = op == FILE_EVENTS ? ERRAND_WATCH : ERRAND_SHORT;
     files->op = op;
-    files->request = request;
-    if (errand_begin(&files->errand, session->sandbox) == 0)
-        return;
-    buf_deinit(&files->errand.body);
-    free(files);
-    request_fail_text(request, ERR_BUSY,
-                      "too much is asked about files of this session at once; wait for answers");
+    query_begin(&files->query, session,
+                "too much is asked about files of this session at once; wait for answers");
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body)
+static void handle_files(Front *front, Request *request, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;
     Session *session;
@@ -159,7 +136,222 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
     }
     session = op_session(front, request, said.session, said.instance);
     if (session)
-        begin(request, session, &said.ask, (FileOp)op);
+        begin_files(request, session, &said.ask, (FileOp)op);
 }
 
-const Op op_files = {.kind = MSG_FILES, .handle = handle};
+const Op op_files = {.kind = MSG_FILES, .handle = handle_files};
+
+/* ---- get ---- */
+
+static void on_got(void *userdata, KeeperAnswer *answer)
+{
+    Request *request = userdata;
+
+    if (answer->problem) {
+        request_fail(request, answer->problem);
+        return;
+    }
+    const MsgGetReply reply = {.data = answer->body->as_GET.data, .size = answer->body->as_GET.size};
+
+    request_answer_passing(request, MsgGetReply, &reply, answer->descriptors[0]);
+}
+
+static void handle_get(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgGet get;
+    Session *session;
+
+    if (!op_decode(request, &get, MsgGet, body))
+        return;
+    session = op_session(front, request, get.session, get.instance);
+    if (!session)
+        return;
+    const JobGet job = {
+        .id = text_of(session->sandbox->files.id),
+        .path = get.path,
+        .offset = uint_or(get.offset, 0),
+        .size = MIN(get.size, LIMIT_FILE_CHUNK),
+        .descriptor = get.descriptor && !request->remote,
+    };
+    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_GET, &job, on_got, request) < 0)
+        request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
+}
+
+const Op op_get = {.kind = MSG_GET, .handle = handle_get};
+
+/* ---- put ---- */
+
+/* A client that has begun to put a file into a session, and may go before it has ended that. */
+typedef struct ClientUpload {
+    List link; /* Front.uploads */
+    Peer peer;
+    uid_t user;
+    char id[]; /* of the session's directory */
+} ClientUpload;
+
+static bool is_known(const Front *front, const Request *request, const char *id)
+{
+    const ClientUpload *upload;
+
+    list_foreach (upload, (List *)&front->uploads, ClientUpload, link)
+        if (upload->peer == request->peer && strcmp(upload->id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Without memory for it, what is broken off stays until the session ends. */
+static void note_upload(Front *front, const Request *request, const char *id)
+{
+    ClientUpload *upload = is_known(front, request, id) ? NULL : malloc(sizeof(*upload) + strlen(id) + 1);
+
+    if (!upload)
+        return;
+    upload->peer = request->peer;
+    upload->user = request->user;
+    strcpy(upload->id, id);
+    list_append(&front->uploads, &upload->link);
+}
+
+void uploads_client_gone(Front *front, Peer peer)
+{
+    ClientUpload *upload;
+
+    list_foreach (upload, &front->uploads, ClientUpload, link) {
+        const JobUploads job = {.id = text_of(upload->id), .client = peer};
+
+        if (upload->peer != peer)
+            continue;
+        keeper_ask(front->sandboxes->keeper, upload->user, JOB_FORGET_UPLOADS, &job, NULL, NULL);
+        list_remove(&upload->link);
+        free(upload);
+    }
+}
+
+static void on_put(void *userdata, KeeperAnswer *answer)
+{
+    Request *request = userdata;
+
+    if (answer->problem) {
+        request_fail(request, answer->problem);
+        return;
+    }
+    const MsgPutReply reply = {.size = answer->body->as_PUT.size};
+
+    request_answer_passing(request, MsgPutReply, &reply, answer->descriptors[0]);
+}
+
+static void handle_put(Front *front, Request *request, const msgpack_object_map *body)
+{
+    MsgPut put;
+    Session *session;
+
+    if (!op_decode(request, &put, MsgPut, body))
+        return;
+    session = op_session(front, request, put.session, put.instance);
+    if (!session)
+        return;
+    if (!put.last)
+        note_upload(front, request, session->sandbox->files.id);
+    const JobPut job = {
+        .id = text_of(session->sandbox->files.id),
+        .path = put.path,
+        .client = request->peer,
+        .offset = put.offset,
+        .data = put.data,
+        .last = put.last,
+        .give = sandboxes_isolate(front->sandboxes),
+        .descriptor = put.descriptor && !request->remote,
+    };
+    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_PUT, &job, on_put, request) < 0)
+        request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
+}
+
+const Op op_put = {.kind = MSG_PUT, .handle = handle_put};
+
+/* ---- artifact ----
+ *
+ * artifact: a piece of a file that a call has published, for a client that cannot open the controller's copy.
+ */
+
+static void on_read(void *userdata, KeeperAnswer *answer)
+{
+    Request *request = userdata;
+
+    if (answer->problem) {
+        request_fail(request, answer->problem);
+        return;
+    }
+    const JobGot *got = &answer->body->as_READ_PUBLISHED;
+    const MsgGetReply reply = {.data = got->data, .size = got->size};
+
+    request_answer(request, MsgGetReply, &reply);
+}
+
+static Text text_in(const msgpack_object *object)
+{
+    if (object->type == MSGPACK_OBJECT_STR)
+        return (Text){object->via.str.ptr, object->via.str.size};
+    return object->type == MSGPACK_OBJECT_BIN ? (Text){object->via.bin.ptr, object->via.bin.size} : (Text){0};
+}
+
+static Text find_in(const msgpack_object *artifacts, Text path)
+{
+    for (uint32_t i = 0; artifacts && artifacts->type == MSGPACK_OBJECT_MAP && i < artifacts->via.map.size;
+         i++) {
+        Text key = text_in(&artifacts->via.map.ptr[i].key);
+
+        if (key.data && key.size == path.size && memcmp(key.data, path.data, key.size) == 0)
+            return text_in(&artifacts->via.map.ptr[i].val);
+    }
+    return (Text){0};
+}
+
+/* Finds the path of the copy that the record names, below the state directory. Points into the record; no
+ * data when it is not there. */
+static Text find_copy(const Front *front, const msgpack_object *record, Text path)
+{
+    size_t above = strlen(front->paths->state_dir) + 1;
+    Text copy = {0};
+
+    if (record->type == MSGPACK_OBJECT_MAP)
+        copy = find_in(map_find(&record->via.map, "artifacts"), path);
+    if (copy.size <= above || memcmp(copy.data, front->paths->state_dir, above - 1) != 0)
+        return (Text){0};
+    return (Text){copy.data + above, copy.size - above};
+}
+
+static void read_copy(Front *front, Request *request, const MsgPublished *asked, Text copy)
+{
+    const JobReadPublished job = {
+        .path = copy, .offset = asked->offset, .size = MIN(asked->size, LIMIT_FILE_CHUNK)};
+
+    if (!copy.data)
+        request_fail_text(request, ERR_NO_SUCH_FILE, "the call has published no file of this path");
+    else if (keeper_ask(front->sandboxes->keeper, request->user, JOB_READ_PUBLISHED, &job, on_read, request) <
+             0)
+        request_fail_text(request, ERR_INTERNAL, "the file cannot be read now: out of memory");
+}
+
+static void handle_artifact(Front *front, Request *request, const msgpack_object_map *body)
+{
+    char id[LIMIT_RUN_ID + 1] = "";
+    msgpack_unpacked record;
+    MsgPublished asked;
+    const Call *call;
+
+    if (!op_decode(request, &asked, MsgPublished, body))
+        return;
+    memcpy(id, asked.run_id.data, asked.run_id.size);
+    call = call_find(front->calls, request->user, id);
+    if (!call) {
+        request_fail_text(request, ERR_NO_SUCH_RUN, "no call with run_id '%s' is running or stored", id);
+        return;
+    }
+    msgpack_unpacked_init(&record);
+    if (call->record.size > 0)
+        msgpack_unpack_next(&record, (const char *)buf_head(&call->record), call->record.size, NULL);
+    read_copy(front, request, &asked, find_copy(front, &record.data, asked.path));
+    msgpack_unpacked_destroy(&record);
+}
+
+const Op op_artifact = {.kind = MSG_ARTIFACT, .handle = handle_artifact};

@@ -1,9 +1,11 @@
-/* A template is made, tried once, and kept when that went well. */
+/* Templates: template, templates, remove_template. */
 #include <errno.h>
 #include <string.h>
 
 #include "host/front/ops.h"
 #include "host/session/checkpoint_files.h"
+
+/* ---- template: one is made, tried once, and kept when that went well ---- */
 
 /* A template that is being made. */
 typedef struct Making {
@@ -21,7 +23,7 @@ static void making_free(Making *making)
 }
 
 /* Nothing of it is kept. */
-static void fail(Making *making, const Problem *problem, Text traceback)
+static void fail_making(Making *making, const Problem *problem, Text traceback)
 {
     pool_forget(making->front->pool, making->template);
     request_fail_traceback(making->request, problem, traceback);
@@ -31,15 +33,15 @@ static void fail(Making *making, const Problem *problem, Text traceback)
 
 static void fail_plain(Making *making, const Problem *problem)
 {
-    fail(making, problem, (Text){0});
+    fail_making(making, problem, (Text){0});
 }
 
 /* ---- the end: it is tried ---- */
 
-static void reply(Making *making)
+static void reply_made(Making *making)
 {
     TemplateNames names;
-    const MsgTemplateMade made = {.template = template_say(making->template, &names)};
+    const MsgTemplateMade made = {.template = template_to_wire(making->template, &names)};
 
     request_answer(making->request, MsgTemplateMade, &made);
     template_names_deinit(&names);
@@ -67,7 +69,7 @@ static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
     Problem problem = PROBLEM_NULL;
 
     if (failure) {
-        fail(making, &failure->problem, failure->traceback);
+        fail_making(making, &failure->problem, failure->traceback);
         return;
     }
     if (check_name(making->front, tmpl->user, text_of(tmpl->name), making->replace, &problem) < 0 ||
@@ -80,7 +82,7 @@ static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
         pool_forget(making->front->pool, old);
         templates_discard(templates, old);
     }
-    reply(making);
+    reply_made(making);
     making_free(making);
 }
 
@@ -108,7 +110,7 @@ typedef struct CopyOrder {
     bool copied;
 } CopyOrder;
 
-static void on_copied(Order *order, const Problem *problem, uint64_t bytes)
+static void on_files_copied(Order *order, const Problem *problem, uint64_t bytes)
 {
     CopyOrder *copy = container_of(order, CopyOrder, order);
 
@@ -120,17 +122,17 @@ static void on_copied(Order *order, const Problem *problem, uint64_t bytes)
 }
 
 /* From here on there may be something to be removed. */
-static void start(Order *order)
+static void start_copy(Order *order)
 {
     Template *tmpl = container_of(order, CopyOrder, order)->making->template;
     Problem problem = PROBLEM_NULL;
 
     tmpl->files = 0;
-    if (checkpoint_files_take_template(order, tmpl->id, on_copied, &problem) < 0)
+    if (checkpoint_files_take_template(order, tmpl->id, on_files_copied, &problem) < 0)
         order_fail(order, &problem);
 }
 
-static void over(Order *order, const Problem *problem)
+static void copy_over(Order *order, const Problem *problem)
 {
     Making *making = take(container_of(order, CopyOrder, order)->making);
 
@@ -140,7 +142,7 @@ static void over(Order *order, const Problem *problem)
         try_it(making);
 }
 
-static const OrderOps copy_ops = {.start = start, .over = over};
+static const OrderOps copy_ops = {.start = start_copy, .over = copy_over};
 
 static void copy_files(Making *making, Session *session)
 {
@@ -172,8 +174,8 @@ static Making *making_new(Front *front, Request *request, Template *tmpl, bool r
 }
 
 /* Defines a template. Options that were not given are those of the session, where there is one. */
-static int define(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
-                  const Session *session, Problem *problem)
+static int define_template(Template **ret, const Front *front, uid_t user, const MsgTemplateMake *asked,
+                           const Session *session, Problem *problem)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     const Sandbox *of = session ? session->sandbox : NULL;
@@ -198,14 +200,14 @@ static int define(Template **ret, const Front *front, uid_t user, const MsgTempl
     return 0;
 }
 
-static void make(Front *front, Request *request, const MsgTemplateMake *asked, Session *session)
+static void make_template(Front *front, Request *request, const MsgTemplateMake *asked, Session *session)
 {
     Problem problem = PROBLEM_NULL;
     Template *tmpl = NULL;
     Making *making = NULL;
 
     if (check_name(front, request->user, asked->name, asked->replace, &problem) == 0 &&
-        define(&tmpl, front, request->user, asked, session, &problem) == 0 && tmpl) {
+        define_template(&tmpl, front, request->user, asked, session, &problem) == 0 && tmpl) {
         making = making_new(front, request, tmpl, asked->replace);
         if (!making)
             problem_set(&problem, ERR_INTERNAL, "out of memory");
@@ -220,7 +222,7 @@ static void make(Front *front, Request *request, const MsgTemplateMake *asked, S
     }
 }
 
-static void handle(Front *front, Request *request, const msgpack_object_map *body)
+static void handle_template(Front *front, Request *request, const msgpack_object_map *body)
 {
     Session *session = NULL;
     MsgTemplateMake asked;
@@ -232,7 +234,94 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         if (!session)
             return;
     }
-    make(front, request, &asked, session);
+    make_template(front, request, &asked, session);
 }
 
-const Op op_template = {.kind = MSG_TEMPLATE, .handle = handle};
+const Op op_template = {.kind = MSG_TEMPLATE, .handle = handle_template};
+
+/* ---- templates ---- */
+
+typedef struct TemplateListing {
+    const Templates *templates;
+    uid_t user;
+} TemplateListing;
+
+/* Returns whether the template is the one that the user gets by its name. */
+static bool is_listed(const TemplateListing *listing, const Template *tmpl)
+{
+    return templates_find(listing->templates, listing->user, text_of(tmpl->name), true) == tmpl;
+}
+
+static void write_row(Writer *w, const Template *tmpl)
+{
+    TemplateNames names;
+    const MsgTemplate row = template_to_wire(tmpl, &names);
+
+    body_write(w, MsgTemplate, &row);
+    template_names_deinit(&names);
+}
+
+static void write_rows(Writer *w, const void *source)
+{
+    const TemplateListing *listing = source;
+    const Template *tmpl;
+    size_t n = 0;
+
+    list_foreach (tmpl, &listing->templates->all, Template, link)
+        n += is_listed(listing, tmpl);
+    write_array(w, n);
+    list_foreach (tmpl, &listing->templates->all, Template, link)
+        if (is_listed(listing, tmpl))
+            write_row(w, tmpl);
+}
+
+static void handle_templates(Front *front, Request *request, const msgpack_object_map *body)
+{
+    const TemplateListing listing = {front->templates, request->user};
+    MsgNothing nothing;
+
+    if (op_decode(request, &nothing, MsgNothing, body))
+        request_answer(request, MsgTemplates,
+                       (&(MsgTemplates){.templates = {.write = write_rows, .source = &listing}}));
+}
+
+const Op op_templates = {.kind = MSG_TEMPLATES, .handle = handle_templates};
+
+/* ---- remove_template ---- */
+
+/* Refuses to remove a template that is not there, or that the user may use and not remove. */
+static void refuse_removal(const Front *front, Request *request, Text name)
+{
+    if (templates_find(front->templates, request->user, name, true))
+        request_fail_text(request, ERR_DENIED,
+                          "the template '%.*s' is that of the controller's user, who alone removes it",
+                          (int)name.size, name.data);
+    else
+        request_fail_text(request, ERR_NO_SUCH_TEMPLATE,
+                          "there is no template '%.*s'; `limpet template ls` lists those that there are",
+                          (int)name.size, name.data);
+}
+
+static void handle_remove_template(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Problem problem = PROBLEM_NULL;
+    MsgTemplateName asked;
+    Template *tmpl;
+
+    if (!op_decode(request, &asked, MsgTemplateName, body))
+        return;
+    tmpl = templates_find(front->templates, request->user, asked.name, false);
+    if (!tmpl) {
+        refuse_removal(front, request, asked.name);
+        return;
+    }
+    if (templates_forget(front->templates, tmpl, &problem) < 0) {
+        request_fail(request, &problem);
+        return;
+    }
+    pool_forget(front->pool, tmpl);
+    templates_discard(front->templates, tmpl);
+    request_reply_empty(request);
+}
+
+const Op op_remove_template = {.kind = MSG_REMOVE_TEMPLATE, .handle = handle_remove_template};

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host/keeper/keeper.h"
-#include "host/keeper/link.h"
+#include "host/keeper/protocol.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 #include "proto/base/log.h"

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "host/keeper/jobs.h"
+#include "host/keeper/protocol.h"
 #include "proto/base/loop.h"
 
 typedef struct KeeperClient KeeperClient;

@@ -67,9 +67,11 @@ int session_files_claim(SessionFiles *files, const char *as, uint64_t reader, co
  * that fails there is something to be removed. */
 int session_files_adopt(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
                         bool ephemeral, bool mounts, Problem *problem);
+
 /* Begins to have them written to what holds them, so that they outlive the machine's next start. */
 void session_files_sync(SessionFiles *files);
-/* Tells the keeper what that process had reported: see baseline.h. Before the first publication. */
+
+/* Tells the keeper what that process had reported: see index.h. Before the first publication. */
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported);
 
 /* Removes what is not published, or leaves all of it to another process. Nothing is known afterwards. */

@@ -1,7 +1,13 @@
-/* The files worker: a keeper (keeper.h) in a process of its own, behind one end of a KeeperLink. */
+/* The files worker: a keeper (keeper.h) in a process of its own, behind one end of a KeeperLink. The launcher
+ * makes its disks. */
 #pragma once
 
+#include "proto/base/loop.h"
 #include "proto/base/problem.h"
+
+/* From now on session_disk.h's are made by the launcher, which serves the other end of that socket, and says
+ * where the log is. The descriptor is taken over. 0 or a negative errno. */
+int disks_elsewhere(Loop *loop, int socket);
 
 typedef struct FilesWorker {
     const char *state_dir;

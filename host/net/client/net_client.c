@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/net/seam.h"
-#include "host/privilege/aide.h"
+#include "host/net/protocol.h"
+#include "host/privilege/helper.h"
 #include "proto/base/log.h"
 
 struct NetClient {
-    Aide aide;
+    HelperProcess process;
     const NetClientEvents *events;
     void *userdata;
     Authorized authorized;
@@ -36,27 +36,27 @@ static int on_came(NetClient *client, const msgpack_object_map *body, Descriptor
     return 0;
 }
 
-static int on_message(Aide *aide, const Message *message, Descriptors *descriptors)
+static int on_message(HelperProcess *process, const Message *message, Descriptors *descriptors)
 {
-    NetClient *client = container_of(aide, NetClient, aide);
+    NetClient *client = container_of(process, NetClient, process);
 
     return (NetKind)message->kind == NET_CAME ? on_came(client, &message->body, descriptors) : -EBADMSG;
 }
 
 static void say(NetClient *client, NetKind kind, int fd)
 {
-    if (aide_is_there(&client->aide))
-        rpc_send(&client->aide.rpc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
+    if (helper_process_is_there(&client->process))
+        rpc_send(&client->process.rpc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
 }
 
-static void on_begun(Aide *aide)
+static void on_begun(HelperProcess *process)
 {
-    NetClient *client = container_of(aide, NetClient, aide);
+    NetClient *client = container_of(process, NetClient, process);
 
     say(client, NET_KEYS, client->keys);
 }
 
-static const AideOps ops = {.name = "network", .begun = on_begun, .message = on_message};
+static const HelperProcessOps ops = {.name = "network", .begun = on_begun, .message = on_message};
 
 int net_client_new(NetClient **ret, Loop *loop, int keys, NetStarter *start, void *starter,
                    const NetClientEvents *client_events, void *userdata, Problem *problem)
@@ -68,12 +68,12 @@ int net_client_new(NetClient **ret, Loop *loop, int keys, NetStarter *start, voi
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     }
     *client = (NetClient){.events = client_events, .userdata = userdata, .keys = keys};
-    aide_init(&client->aide, &ops, loop, start, starter);
+    helper_process_init(&client->process, &ops, loop, start, starter);
     if (authorized_read(&client->authorized, keys, problem) < 0) {
         net_client_free(client);
         return -EPROTO;
     }
-    aide_want(&client->aide);
+    helper_process_want(&client->process);
     *ret = client;
     return 0;
 }
@@ -82,7 +82,7 @@ NetClient *net_client_free(NetClient *client)
 {
     if (!client)
         return NULL;
-    aide_deinit(&client->aide);
+    helper_process_deinit(&client->process);
     authorized_deinit(&client->authorized);
     close_fd(&client->keys);
     free(client);

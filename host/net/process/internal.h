@@ -9,8 +9,8 @@
 #include <uthash.h>
 
 #include "host/net/authorized.h"
-#include "proto/certificate.h"
 #include "host/privilege/rpc.h"
+#include "proto/certificate.h"
 #include "proto/zmtp_socket.h"
 
 typedef struct Door {
@@ -68,16 +68,9 @@ void lines_check(Door *door);
 void lines_free(Door *door);
 size_t lines_of(const Door *door, const char *key);
 
-/* link.c: the socket of a line to the controller. */
-int link_open(NetLine *line, int fd);
-void link_close(NetLine *line);
-
-/* zap.c */
-int zap_open(Door *door);
-void zap_answer(Door *door);
-
 /* door.c */
-int door_serve(int seam, int listening, const Certificate *certificate, uint64_t most, Problem *problem);
+int door_serve(int controller, int listening, const Certificate *certificate, uint64_t most,
+               Problem *problem);
 /* Says that something was refused, once in a while. */
 void door_complain(Door *door, const char *why, const char *address);
 /* Connections that have begun or ended: of a message is known what it came by once all of them are taken. */

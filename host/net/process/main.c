@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "host/net/process.h"
 #include "host/net/process/internal.h"
+#include "host/net/protocol.h"
 #include "proto/base/log.h"
 
 /* Limit of memory: a peer that gets around the other bounds ends this process, which is started again. */
@@ -54,7 +54,7 @@ static int serve(uint64_t most, Problem *problem)
     int r = read_key(&certificate, problem);
 
     if (r == 0)
-        r = door_serve(NET_SEAM_FD, NET_LISTENING_FD, &certificate, most, problem);
+        r = door_serve(NET_CONTROLLER_FD, NET_LISTENING_FD, &certificate, most, problem);
     explicit_bzero(&certificate, sizeof(certificate));
     return r;
 }
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bound_memory();
-    if (helper_drop(&orders, (Remnant){0}, &problem) < 0 ||
+    if (helper_drop(&orders, (Confinement){0}, &problem) < 0 ||
         serve(bound(strtoull(orders.argument, NULL, 10)), &problem) < 0) {
         log_error("network process ended", "reason=%s", problem.text);
         return 1;

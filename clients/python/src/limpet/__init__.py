@@ -7,14 +7,15 @@ with limpet.open("demo") as session:
     print(session.run("x + 1").result)
 """
 
-from ._asks import Approve, Asks, OnInput, ToolCall, ToolTime
 from ._async.client import AsyncClient
 from ._async.files import AsyncFiles, AsyncWatch
 from ._async.processes import AsyncProcess
 from ._async.session import AsyncSession
+from ._calls._asks import Approve, Asks, OnInput, ToolCall, ToolTime
+from ._calls._tools import Tools
 from ._default import open as open
 from ._default import run as run
-from ._options import (
+from ._protocol._options import (
     Binding,
     CheckpointPolicy,
     ContainerOptions,
@@ -23,12 +24,11 @@ from ._options import (
     SessionOptions,
     TtlAction,
 )
-from ._requests import OnError
+from ._protocol._requests import OnError
 from ._sync.client import Client
 from ._sync.files import Files, Watch
 from ._sync.processes import Process
 from ._sync.session import Session
-from ._tools import Tools
 from ._version import VERSION as __version__
 from .errors import (
     BadRequest,

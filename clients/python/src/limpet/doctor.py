@@ -15,8 +15,8 @@ from typing import Literal
 
 from . import Client, Error, __version__, jupyter, mcp, serve
 from ._adapters.arguments import WrongOption
-from ._address import find_limpetd
-from ._transport import NATIVE
+from ._connection._address import find_limpetd
+from ._connection._transport import NATIVE
 from .serve import _settings
 from .serve._keys import KeyFailed, KeyStore
 

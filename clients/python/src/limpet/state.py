@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from ._transport import Shape
+from ._connection._transport import Shape
 from .errors import ProtocolMismatch
 
 T = TypeVar("T")

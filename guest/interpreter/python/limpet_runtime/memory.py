@@ -4,6 +4,8 @@ import gc
 import itertools
 import sys
 
+from limpet_runtime import namespace
+
 MOST = 5  # names that are told: LIMIT_HOLDERS
 OBJECTS = 20000  # that are looked at for all names
 SAMPLE = 200  # items of a container that stand for all of them
@@ -59,14 +61,17 @@ def held(value, apart, most):
     return int(total)
 
 
-def holders(namespace):
-    """(name, type, bytes) of the names that hold most, the largest first."""
-    apart = {id(namespace), id(None), id(True), id(False), id(sys.modules)}
+def holders(variables):
+    """The names that hold most, the largest first, with the types of their values and bytes."""
+    apart = {id(variables), id(None), id(True), id(False), id(sys.modules)}
     values = {
         name: value
-        for name, value in list(dict.items(namespace))
+        for name, value in list(dict.items(variables))
         if type(name) is str and name[:2] != "__" and not issubclass(type(value), APART)
     }
     most = max(OBJECTS // max(len(values), 1), 2)
     sizes = sorted(((held(value, apart, most), name) for name, value in values.items()), reverse=True)
-    return [(name, type(values[name]), size) for size, name in sizes[:MOST]]
+    return [
+        {"name": namespace.label(name), "type": namespace.type_name(type(values[name])), "bytes": size}
+        for size, name in sizes[:MOST]
+    ]

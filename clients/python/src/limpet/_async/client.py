@@ -15,15 +15,24 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _archive, _bringing, _files, _requests, _saving, _wire
-from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
-from .._files import Path, Target
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, ContainerOptions, SessionOptions, chosen, spelled
-from .._recovery import Attempts, ConnectionLost
-from .._requests import Body, Request
-from .._stream import Stream, stream_of
-from .._tools import Tools
-from .._unseen import noted
+from .._calls._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
+from .._calls._stream import Stream, stream_of
+from .._calls._tools import Tools
+from .._calls._unseen import noted
+from .._connection._recovery import Attempts, ConnectionLost
+from .._copying import _bringing, _files
+from .._copying._files import Path, Target
+from .._protocol import _requests, _wire
+from .._protocol._options import (
+    CONTAINER_OPTIONS,
+    SESSION_OPTIONS,
+    ContainerOptions,
+    SessionOptions,
+    chosen,
+    spelled,
+)
+from .._protocol._requests import Body, Request
+from .._saved import _archive, _saving
 from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Between, ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep

@@ -7,11 +7,12 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .. import _ports, _process_requests, _requests
-from .._opened import Opened
-from .._programs import REQUEST, Command, Input, program, reading
-from .._requests import Request
-from .._stream import stream_of
+from .._calls._stream import stream_of
+from .._connection import _ports
+from .._protocol import _process_requests, _requests
+from .._protocol._opened import Opened
+from .._protocol._programs import REQUEST, Command, Input, program, reading
+from .._protocol._requests import Request
 from ..errors import NoSuchRun
 from ..processes import ProcessRow
 from ..results import Result

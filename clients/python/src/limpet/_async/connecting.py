@@ -10,15 +10,15 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ParamSpec, TypeVar
 
-from .. import _recovery
-from .._address import NOBODY, Address, Endpoint, remade
-from .._answers import Memory
-from .._asking import AioAsking
-from .._asks import Asks
-from .._bringing import Artifacts, chosen
-from .._dialling import SECONDS
-from .._keys import KeyFile
-from .._recovery import Attempts, ConnectionLost
+from .._calls._answers import Memory
+from .._calls._asking import AioAsking
+from .._calls._asks import Asks
+from .._connection import _recovery
+from .._connection._address import NOBODY, Address, Endpoint, remade
+from .._connection._dialling import SECONDS
+from .._connection._keys import KeyFile
+from .._connection._recovery import Attempts, ConnectionLost
+from .._copying._bringing import Artifacts, chosen
 from ..errors import Error, SessionClosed, Unavailable, warn
 from .link import Link
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import _requests
-from .._asks import Asks
+from .._calls._asks import Asks
+from .._protocol import _requests
 from ..results import SessionInfo
 from ..state import Checkpoint
 from .commands import AsyncCommands

@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _files, _passing, _requests
-from .._recovery import ConnectionLost
+from .._connection import _passing
+from .._connection._recovery import ConnectionLost
+from .._copying import _files
+from .._protocol import _requests
 from ..errors import Unavailable
 from .connecting import in_thread
 

@@ -10,10 +10,11 @@ import shutil
 import tempfile
 from typing import IO, Any
 
-from .. import _notebook, _saving, _trees
-from .._files import Path
-from .._requests import Request
-from .._wire import EXPORT, FILE_CHUNK
+from .._copying import _trees
+from .._copying._files import Path
+from .._protocol._requests import Request
+from .._protocol._wire import EXPORT, FILE_CHUNK
+from .._saved import _notebook, _saving
 from ..errors import FileFailed, ProtocolMismatch
 from .connecting import in_thread
 from .saving import AsyncSaving

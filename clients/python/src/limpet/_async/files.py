@@ -10,10 +10,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, overload
 
-from .. import _file_requests as _ask
-from .. import _files
-from .._files import Path, Readable
-from .._wire import FILE_CHUNK
+from .._copying import _files
+from .._copying._files import Path, Readable
+from .._protocol import _file_requests as _ask
+from .._protocol._wire import FILE_CHUNK
 from ..errors import Error, FileFailed, is_stale
 from ..files import Entry, Event
 from .connecting import in_thread

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .. import _network
-from .._options import Binding, Network
+from .._protocol import _network
+from .._protocol._options import Binding, Network
 from .commands import AsyncCommands
 
 

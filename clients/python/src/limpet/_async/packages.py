@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _progress, _requests
-from .._opened import Opened
-from .._stream import stream_of
+from .._calls._stream import stream_of
+from .._copying import _progress
+from .._protocol import _requests
+from .._protocol._opened import Opened
 from ..packages import Installed, Requirements, as_text
 from .connecting import in_thread
 

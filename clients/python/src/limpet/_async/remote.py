@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from typing import Any
 
-from .. import _wire
-from .._curve import Peer
-from .._keys import Keys
+from .._connection._curve import Peer
+from .._connection._keys import Keys
+from .._protocol import _wire
 from .link import Link
 
 

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .. import _codec, _files, _progress, _requests, _values
-from .._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
-from .._files import Path, Source, Target
-from .._opened import Opened, Trial
-from .._requests import OnError, Request
-from .._stream import stream_of
-from .._tools import Tools
-from .._wire import FILE_CHUNK
+from .._calls._asks import NO_ASKS, Approve, Asks, OnInput, ToolTime
+from .._calls._stream import stream_of
+from .._calls._tools import Tools
+from .._copying import _files, _progress
+from .._copying._files import Path, Source, Target
+from .._protocol import _requests
+from .._protocol._opened import Opened, Trial
+from .._protocol._requests import OnError, Request
+from .._protocol._wire import FILE_CHUNK
+from .._serialization import _codec, _values
 from ..errors import Error, NoSuchFile, NoSuchSession, SessionClosed, TooLarge
 from ..results import Between, Display, Result
 from ..state import Checkpoint, Committed, Namespace, Rollback

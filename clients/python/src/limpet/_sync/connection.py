@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from .. import _wire
-from .._address import connected
-from .._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
-from .._requests import HELLO, Message, answer, check_hello
-from .._stream import Delivery, Stream
-from .._transport import Wire
+from .._calls._stream import Delivery, Stream
+from .._connection._address import connected
+from .._connection._recovery import FIRST_PAUSE, HANDSHAKE_TIMEOUT, ConnectionLost
+from .._connection._transport import Wire
+from .._protocol import _wire
+from .._protocol._requests import HELLO, Message, answer, check_hello
 from ..errors import BadRequest, ProtocolMismatch, TooLarge
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .._dialling import Command
-from .._recovery import ConnectionLost
+from .._connection._dialling import Command
+from .._connection._recovery import ConnectionLost
 from ..errors import ProtocolMismatch
 from .connection import Connection
 

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from .. import _process_requests as _ask
-from .._stream import Stream
-from .._wire import FILE_CHUNK, OUTPUT
+from .._calls._stream import Stream
+from .._protocol import _process_requests as _ask
+from .._protocol._wire import FILE_CHUNK, OUTPUT
 from ..errors import NoSuchRun
 from ..processes import Output, ProcessKind, ProcessRow
 from ..results import Result

@@ -9,12 +9,12 @@ import time
 from collections import deque
 from typing import Any
 
-from .. import _wire
-from .._curve import Peer
-from .._keys import Keys
-from .._recovery import HANDSHAKE_TIMEOUT
-from .._requests import Message
-from .._stream import Stream
+from .._calls._stream import Stream
+from .._connection._curve import Peer
+from .._connection._keys import Keys
+from .._connection._recovery import HANDSHAKE_TIMEOUT
+from .._protocol import _wire
+from .._protocol._requests import Message
 from .connection import Connection
 
 

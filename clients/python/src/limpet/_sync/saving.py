@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import _archive, _progress, _requests, _saving, _trees
-from .. import _file_requests as _ask
-from .._archive import Member
-from .._asks import Asks
-from .._files import Path
-from .._wire import FILE_CHUNK
+from .._calls._asks import Asks
+from .._copying import _progress, _trees
+from .._copying._files import Path
+from .._protocol import _file_requests as _ask
+from .._protocol import _requests
+from .._protocol._wire import FILE_CHUNK
+from .._saved import _archive, _saving
+from .._saved._archive import Member
 from ..errors import (
     Error,
     FileFailed,

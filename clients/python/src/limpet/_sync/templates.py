@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from .. import _template_requests as _ask
-from .._files import Path
-from .._opened import Opened
+from .._copying._files import Path
+from .._protocol import _template_requests as _ask
+from .._protocol._opened import Opened
 from ..errors import BadRequest
 from ..templates import Template
 from .connecting import Connecting
@@ -17,8 +17,8 @@ from .connecting import Connecting
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._options import SessionOptions
-    from .._requests import Request
+    from .._protocol._options import SessionOptions
+    from .._protocol._requests import Request
     from ..packages import Requirements
     from .session import Session
 

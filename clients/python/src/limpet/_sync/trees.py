@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import _file_requests as _ask
-from .. import _trees
-from .._files import Path
+from .._copying import _trees
+from .._copying._files import Path
+from .._protocol import _file_requests as _ask
 from ..files import encoded, text
 from .connecting import in_thread
 

@@ -16,7 +16,7 @@ from .. import AsyncClient
 from .._adapters import arguments, times
 from .._adapters.arguments import Parser, WrongOption
 from .._adapters.telling import Limits
-from . import _functions, conformance
+from . import _functions
 from ._place import Home, Place
 from ._server import make
 from ._standard import streams
@@ -35,9 +35,8 @@ def run(arguments: list[str]) -> int:
         print(f"limpet mcp: {error}\nTry 'limpet mcp --help'.", file=sys.stderr)
         return 2
     limits = Limits(options.max_chars, options.max_images, longer=times.longer("timeout"))
-    maker = conformance.make if options.conformance else make
     place = Place(home, options.session)
-    asyncio.run(_serve(place, maker(lambda context: place, limits, tools, set(options.allow))))
+    asyncio.run(_serve(place, make(lambda context: place, limits, tools, set(options.allow))))
     return 0
 
 
@@ -87,9 +86,6 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="this function of --tools needs no approval; may be repeated",
-    )
-    parser.add_argument(
-        "--conformance", action="store_true", help="also what the official conformance suite asks for"
     )
     arguments.add(parser)
     return parser

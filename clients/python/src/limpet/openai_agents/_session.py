@@ -32,7 +32,7 @@ from .. import AsyncSession, Error, NoSuchSession
 from .._adapters import placing
 from .._adapters.exits import INTERRUPTED, exit_code
 from .._adapters.running import run
-from .._ports import Forwarding
+from .._connection._ports import Forwarding
 from ._terminals import Terminals
 
 BACKEND: Literal["limpet"] = "limpet"

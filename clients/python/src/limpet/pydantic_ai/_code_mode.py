@@ -23,7 +23,7 @@ from typing_extensions import NotRequired, TypedDict
 from .. import AsyncSession, Error, Result
 from .._adapters import cells
 from .._adapters.telling import Limits, is_for_model, of_call, of_failure
-from .._asks import Approve
+from .._calls._asks import Approve
 from ._workspace import LimpetWorkspace
 
 RUN_CODE = "run_code"

@@ -17,17 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ._gateway import Gateway
+from ._http import Asgi, Receive, Scope, Send, respond
 from ._problems import Problem
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _DOORS = ("limpet.serve.e2b", "limpet.serve._rest", "limpet.serve._mcp", "limpet.serve._web")
 
@@ -83,6 +79,4 @@ async def refuse(scope: Scope, send: Send, problem: Problem) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": problem.detail[:100]})
         return
-    headers = [*problem.headers, (b"content-length", str(len(problem.body)).encode())]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": problem.body})
+    await respond(send, problem.status, problem.body, problem.headers)

@@ -19,11 +19,12 @@ from .. import (
     SessionInfo,
 )
 from .._adapters import times
-from .._asks import NO_ASKS
-from .._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
-from .._requests import new_name
+from .._calls._asks import NO_ASKS
+from .._protocol._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
+from .._protocol._requests import new_name
 from . import _uploads
 from ._chat import Chats
+from ._http import Scope
 from ._keys import KeyStore, Owner
 from ._problems import Problem
 from ._rates import Charges, Rates
@@ -31,7 +32,7 @@ from ._runs import Runs
 from ._settings import Settings
 from ._tracing import tracing
 from ._watch import Watch
-from ._who import Doorkeeper, Scope, is_loopback
+from ._who import Doorkeeper, is_loopback
 
 OPTIONS = (
     "timeout",

@@ -51,9 +51,6 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     _settings.add(parser)
-    parser.add_argument(
-        "--conformance", action="store_true", help="MCP also has what its official conformance suite asks for"
-    )
     return parser
 
 

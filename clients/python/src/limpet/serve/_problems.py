@@ -43,6 +43,10 @@ _OF_ERRNO = {
 }  # fmt: skip
 
 
+class Disconnected(Exception):
+    """The client has left."""
+
+
 class Problem(Exception):
     """An answer that is an error.
 
@@ -62,11 +66,16 @@ class Problem(Exception):
         self.retry_after, self.more = retry_after, more
 
     @property
+    def retry(self) -> list[tuple[bytes, bytes]]:
+        """The header that says when, if that is known."""
+        if self.retry_after is None:
+            return []
+        return [(b"retry-after", str(max(1, round(self.retry_after + 0.5))).encode())]
+
+    @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Of the answer, as ASGI has them."""
-        headers = [(b"content-type", b"application/problem+json")]
-        if self.retry_after is not None:
-            headers.append((b"retry-after", str(max(1, round(self.retry_after + 0.5))).encode()))
+        headers = [(b"content-type", b"application/problem+json"), *self.retry]
         if self.status == 401:
             headers.append((b"www-authenticate", b'Bearer realm="limpet"'))
         return headers
@@ -83,6 +92,8 @@ def problem_of(error: Exception) -> Problem:
     """What an exception of the client is answered with. Anything else is ours to repair, and not told."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, Disconnected):
+        return Problem(400, "BadRequest", "the client went away before the end of the body")
     if isinstance(error, FileFailed):
         return Problem(_OF_ERRNO.get(error.errno or 0, 400), error.name, error.message)
     if isinstance(error, errors.OptionsDiffer):

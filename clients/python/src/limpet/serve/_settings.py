@@ -46,8 +46,6 @@ class Settings:
     chat_key: str | None = None
     mcp_tools: str | None = None
     mcp_allow: str = ""
-    conformance: bool = False
-    """Whether MCP also has what the official conformance suite asks for: an option alone."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +245,7 @@ def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ)
             values[name] = known[name].read(text)
         except ValueError as error:
             raise WrongOption(f"{where}: {text!r}: {error}") from None
-    settings = Settings(**values, conformance=getattr(options, "conformance", False))
+    settings = Settings(**values)
     return dataclasses.replace(
         settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir())
     )

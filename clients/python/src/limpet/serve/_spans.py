@@ -17,13 +17,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from .. import AsyncClient, Error, Result, __version__, _wire
-from .._requests import Request
-from .._stream import Stream
+from .. import AsyncClient, Error, Result, __version__
+from .._calls._stream import Stream
+from .._protocol import _wire
+from .._protocol._requests import Request
 from ._tracing import Tracing
 
 if TYPE_CHECKING:
-    from ._app import Asgi, Receive, Scope, Send
+    from ._http import Asgi, Receive, Scope, Send
 
 T = TypeVar("T")
 

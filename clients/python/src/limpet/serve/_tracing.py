@@ -10,7 +10,7 @@ from .. import AsyncClient
 from .._adapters.arguments import WrongOption
 
 if TYPE_CHECKING:
-    from ._app import Asgi
+    from ._http import Asgi
 
 INSTALL = "pip install 'opentelemetry-sdk>=1.30' 'opentelemetry-exporter-otlp-proto-http>=1.30'"
 

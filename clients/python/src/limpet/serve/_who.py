@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
 
+from ._http import Scope, heads
 from ._keys import ANONYMOUS, KeyStore, Owner
 from ._problems import Problem
-
-Scope = Mapping[str, Any]
 
 
 class Doorkeeper:
@@ -43,11 +41,6 @@ class Doorkeeper:
         if key is None:
             raise Problem(401, "Unauthorized", "send your key as X-API-Key, or as Authorization: Bearer")
         raise Problem(401, "Unauthorized", "this key is not valid, or was revoked")
-
-
-def heads(scope: Scope) -> dict[bytes, bytes]:
-    """The headers, by name in lower case; of those that come twice the first."""
-    return dict(reversed(scope["headers"]))
 
 
 def key_of(headers: Mapping[bytes, bytes]) -> str | None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from ... import NoSuchSession
 from ...mcp import _functions, require
-from .._app import Door, Receive, Scope, Send, refuse
+from .._app import Door, refuse
 from .._gateway import Gateway
+from .._http import Receive, Scope, Send, heads
 from .._keys import ANONYMOUS, Owner
 from .._problems import Problem
-from .._who import heads
 
 if TYPE_CHECKING:
     from ._owners import Owners

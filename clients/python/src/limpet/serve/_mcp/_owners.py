@@ -19,12 +19,11 @@ from sse_starlette.sse import AppStatus
 from ... import Tools
 from ..._adapters import times
 from ..._adapters.telling import Limits
-from ...mcp import _server, conformance
 from ...mcp._place import Place
-from .._app import Receive, Scope, Send
+from ...mcp._server import TOOLS, make
 from .._gateway import Gateway
+from .._http import Receive, Scope, Send, heads
 from .._keys import Owner
-from .._who import heads
 from ._home import OwnersHome
 
 Context = ServerRequestContext[Any, Any]
@@ -71,7 +70,6 @@ class _OwnersServer:
         self._home = OwnersHome(gateway, owner)
         self._places: dict[tuple[str | None, str | None], _Kept] = {}
         self._idle = gateway.settings.session_ttl_s or IDLE
-        make = conformance.make if gateway.settings.conformance else _server.make
         server = make(self._place, Limits(CHARS, IMAGES, longer=times.longer("timeout")), tools, allowed)
         server.middleware.insert(0, self._watched)
         self._manager = StreamableHTTPSessionManager(
@@ -172,6 +170,6 @@ def _plain(name: str) -> str:
 def _operation(context: Context) -> str:
     """One of a small number."""
     tool = str((context.params or {}).get("name"))
-    if context.method == "tools/call" and tool in _server.TOOLS:
+    if context.method == "tools/call" and tool in TOOLS:
         return f"tools/call {tool}"
     return context.method if context.method in _KNOWN else "other"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._app import Door, Receive, Scope, Send, refuse
+from .._app import Door, refuse
 from .._gateway import Gateway
+from .._http import Receive, Scope, Send
 from .._problems import Problem
 from . import (  # noqa: F401  they fill the table
     _chatting,

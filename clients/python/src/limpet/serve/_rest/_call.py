@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 import urllib.parse
@@ -13,18 +12,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from ... import AsyncSession, BadRequest, NoSuchSession, SessionClosed
-from .._app import Receive, Scope, Send
 from .._gateway import Gateway
+from .._http import JSON, Receive, Scope, Send, body_of, heads, pieces_of, respond, stream
 from .._keys import ANONYMOUS, Owner
 from .._plain import encode
 from .._problems import Problem, problem_of
-from .._rates import hold
-from .._who import heads
 from ._operations import Operation
 
 T = TypeVar("T")
 
-_JSON = (b"content-type", b"application/json")
 _LARGEST = 32 << 20  # bytes of a body that is JSON
 _BESIDE = 1 << 20  # bytes of one beside its code
 _ESCAPED = 6  # bytes of a character at most
@@ -100,7 +96,7 @@ class Call:
 
     def json(self, value: Any, status: int) -> Answer:
         """An answer with a status of its own."""
-        return Answer(encode(value), status, [_JSON])
+        return Answer(encode(value), status, [JSON])
 
     async def session(self) -> AsyncSession:
         """The one that the path names."""
@@ -111,28 +107,18 @@ class Call:
         """What the controller calls it."""
         return self.gateway.inner(self.owner, self.params["session"])
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes. Raises Problem where the client goes away before its end."""
-        more = True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Problem(400, "BadRequest", "the client went away before the end of the body")
-            more = message.get("more_body", False)
-            if message.get("body"):
-                yield message["body"]
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body, as it comes. Raises Disconnected where the client goes away before its end."""
+        return pieces_of(self._receive)
 
     async def read(self) -> None:
         """Reads the body, if it is JSON."""
         takes = self.operation.takes
         if takes is None or takes is bytes:
             return
-        data, most = bytearray(), self._most(takes)
-        async for piece in self.pieces():
-            hold(len(piece))
-            data += piece
-            if len(data) > most:
-                raise Problem(413, "TooLarge", f"a body of JSON has at most {most} bytes here")
+        most = self._most(takes)
+        refusal = Problem(413, "TooLarge", f"a body of JSON has at most {most} bytes here")
+        data = await body_of(self._receive, most, refusal)
         self.body = _decoded(takes, data or b"{}", self.headers.get(b"content-type", b""))
 
     def _most(self, takes: Any) -> int:
@@ -143,7 +129,7 @@ class Call:
         return min(_ESCAPED * chars + _BESIDE, _LARGEST)
 
 
-def _decoded(takes: Any, data: bytes | bytearray, content_type: bytes) -> Any:
+def _decoded(takes: Any, data: bytes, content_type: bytes) -> Any:
     kind = content_type.partition(b";")[0].strip().lower()
     if data != b"{}" and kind not in (b"application/json", b"application/x-www-form-urlencoded", b""):
         raise Problem(415, "BadRequest", "the body has to be JSON (Content-Type: application/json)")
@@ -196,41 +182,15 @@ async def _given(call: Call) -> Answer:
     if given is None:
         return Answer(b"", 204)
     body = given if isinstance(given, bytes) else encode(given)
-    return Answer(body, call.operation.status, [_JSON])
+    return Answer(body, call.operation.status, [JSON])
 
 
 async def _send(given: Answer, receive: Receive, send: Send, head: bool) -> None:
-    body, headers = given.body, given.headers
-    if isinstance(body, bytes):
-        if given.status != 204:
-            headers = [*headers, (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": given.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if head else body})
+    if isinstance(given.body, bytes):
+        await respond(send, given.status, given.body, given.headers, head)
         return
-    await send({"type": "http.response.start", "status": given.status, "headers": headers})
-    if not head:
-        await _pump(body, receive, send)
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _pump(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-    """Sends it as it comes, and no longer than the client is there."""
-
-    async def pieces() -> None:
-        async with contextlib.aclosing(body) as each:  # type: ignore[type-var]
-            async for piece in each:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    sending, leaving = asyncio.ensure_future(pieces()), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if sending.done():
-            sending.result()
-    finally:
-        for task in (sending, leaving):
-            task.cancel()
-        await asyncio.wait((sending, leaving))
+    await send({"type": "http.response.start", "status": given.status, "headers": given.headers})
+    if head:
+        await send({"type": "http.response.body", "body": b""})
+    else:
+        await stream(receive, send, given.body)

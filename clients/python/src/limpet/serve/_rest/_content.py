@@ -10,9 +10,10 @@ import urllib.parse
 from collections.abc import AsyncIterator
 from typing import BinaryIO
 
-from ... import AsyncSession, _file_requests
+from ... import AsyncSession
 from ..._async.connecting import in_thread
-from ..._wire import FILE_CHUNK
+from ..._protocol import _file_requests
+from ..._protocol._wire import FILE_CHUNK
 from ...errors import FileFailed
 from .._problems import Problem
 from ._call import Answer, Call

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.datastructures import UploadFile
 
 from ... import BadRequest
+from .._http import bounded
+from .._http import files_of as form_files
 from .._problems import Problem
 from ._call import Call
 
 _AROUND = 1 << 20  # bytes of a form beside the contents of its files
 _PIECE = 1 << 20
+_MOST_FILES = 100
 
 
 async def files_of(call: Call, most: int) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
@@ -22,26 +24,16 @@ async def files_of(call: Call, most: int) -> AsyncIterator[tuple[str, AsyncItera
         call: The request.
         most: Bytes of all of them; 0 is any number.
     """
-
-    async def bounded() -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in call.pieces():
-            size += len(piece)
-            if most and size > most + _AROUND:
-                raise Problem(413, "TooLarge", f"a session has {most} bytes for /data (SESSION_MAX_BYTES)")
-            yield piece
-
-    headers = Headers(raw=list(call.headers.items()))
+    pieces = call.pieces()
+    if most:
+        refusal = Problem(413, "TooLarge", f"a session has {most} bytes for /data (SESSION_MAX_BYTES)")
+        pieces = bounded(pieces, most + _AROUND, refusal)
     try:
-        form = await MultiPartParser(headers, bounded(), max_files=100, max_fields=100).parse()  # type: ignore[arg-type]
-    except (MultiPartException, KeyError) as error:
-        raise BadRequest(f"the form is malformed: {getattr(error, 'message', error)}") from None
-    try:
-        for _, item in form.multi_items():
-            if isinstance(item, UploadFile):
-                yield item.filename or "", _pieces(item)
-    finally:
-        await form.close()
+        async with form_files(call.headers.items(), pieces, _MOST_FILES) as files:
+            for file in files:
+                yield file.filename or "", _pieces(file)
+    except ValueError as error:
+        raise BadRequest(f"the form is malformed: {error}") from None
 
 
 async def _pieces(file: UploadFile) -> AsyncIterator[bytes]:

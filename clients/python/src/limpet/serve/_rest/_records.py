@@ -8,7 +8,7 @@ import re
 import urllib.parse
 
 from ... import BadRequest, Result
-from ..._requests import new_run_id
+from ..._protocol._requests import new_run_id
 from .._gateway import Gateway
 from .._keys import Owner
 from .._plain import encode

@@ -10,7 +10,7 @@ import msgspec
 
 from ... import NoSuchRun, Result
 from ..._adapters.cells import translated
-from ..._options import CONTAINER_OPTIONS
+from ..._protocol._options import CONTAINER_OPTIONS
 from .._gateway import OPTIONS
 from .._runs import Run
 from ._call import Call, events

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 
-from .._app import Receive, Scope, Send, refuse
+from .._app import refuse
+from .._http import Receive, Scope, Send, heads, respond
 from .._problems import Problem
-from .._who import heads
 
 _TYPES = {
     "html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8",
@@ -55,16 +55,9 @@ class Static:
             await refuse(scope, send, Problem(405, "BadRequest", f"{scope['path']} takes GET"))
             return
         known = heads(scope).get(b"if-none-match") == file.tag
-        body = b"" if known or scope["method"] == "HEAD" else file.data
-        length = [] if known else [(b"content-length", str(len(file.data)).encode())]
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 304 if known else 200,
-                "headers": [*file.headers, *length],
-            }
+        await respond(
+            send, 304 if known else 200, file.data, file.headers, known or scope["method"] == "HEAD"
         )
-        await send({"type": "http.response.body", "body": body})
 
 
 class _File:

@@ -16,14 +16,15 @@ from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 from ... import Error
-from .._app import Door, Receive, Scope, Send
+from .._app import Door
 from .._gateway import Gateway
-from .._problems import Problem, problem_of
+from .._http import Receive, Scope, Send
+from .._problems import Disconnected, Problem, problem_of
 from . import _routing
 from ._control import Control, refused
 from ._daemon import Daemon
 from ._execute import Interpreter
-from ._http import Body, Gone, Refused, header, query, refuse
+from ._http import Body, Refused, header, query, refuse
 from ._ports import Ports
 from ._records import Record
 from ._routing import Target
@@ -86,7 +87,7 @@ class _E2B:
                 record, target = self._found(scope, target)
                 who = record.owner_name
                 operation, status = await self._at(record, target, scope, body.receive, sending)
-        except Gone:
+        except Disconnected:
             status = 499
         except Exception as error:
             refusal = _refusal(error)

@@ -10,25 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from .._http import Headers, Receive, Scope, Send
 from .._keys import Owner
 from .._problems import Problem, problem_of
 from . import _metrics, _templates
-from ._http import (
-    Headers,
-    Receive,
-    Refused,
-    Scope,
-    Send,
-    answer,
-    body_of,
-    header,
-    member,
-    object_of,
-    parsed,
-    queries,
-    query,
-    shown_time,
-)
+from ._http import Refused, answer, header, json_of, member, object_of, parsed, queries, query, shown_time
 from ._network import is_internet, rules_of, shown
 from ._records import Record, Snapshot
 from ._request import seconds, wanted_of
@@ -61,7 +47,7 @@ class Control:
     # Sandboxes
 
     async def create(self, asked: _Asked) -> Answer:
-        body = parsed(await body_of(asked.receive, _MOST_WANTED))
+        body = parsed(await json_of(asked.receive, _MOST_WANTED))
         wanted = wanted_of(body, self._longest, self._all.gateway.settings.sandbox_network)
         record = await self._all.create(asked.owner, wanted, header(asked.scope, b"idempotency-key"))
         return 201, self._shown(record, asked.scope), self._state(record)

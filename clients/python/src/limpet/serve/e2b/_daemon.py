@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from ... import Error, NoSuchSession, SessionClosed
+from .._http import Receive, Scope, Send, pieces_of, respond, stream
+from .._problems import Disconnected
 from ._files import Files
 from ._filesystem import Filesystem
 from ._frames import STREAM, UNARY, Failed, decoded, end, failed, frame, messages, only_message
-from ._http import Gone, Receive, Refused, Scope, Send, answer, body_of, header, pieces_of, raw, stream
+from ._http import Refused, answer, header, json_of
 from ._process import Processes
 from ._records import Record
 from ._sandboxes import Sandboxes
@@ -36,7 +38,7 @@ class Daemon:
         if method == "GET" and path == "/health":
             if not await self._all.there(record):
                 raise Refused(502, "The sandbox was not found", sandboxId=record.id)
-            await raw(send, 204, b"")
+            await respond(send, 204, b"")
             return "health", 204
         if method == "GET" and path == "/metrics":
             await answer(send, 200, await self._metrics(record))
@@ -65,9 +67,11 @@ class Daemon:
         if procedure in served.unary and kind == UNARY:
             return operation, await self._unary(record, served.unary[procedure], receive, send)
         if procedure in served.streams and kind == STREAM:
-            body = await body_of(receive)
+            body = await json_of(receive)
             pieces = self._stream(record, served.streams[procedure], _timeout(scope), body)
-            await stream(receive, send, STREAM, pieces, self._all.gateway.ending)
+            headers = [(b"content-type", STREAM), (b"cache-control", b"no-store")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await stream(receive, send, pieces, self._all.gateway.ending)
             return operation, 200
         if procedure == "StreamInput" and service == "process.Process" and kind == STREAM:
             await self._take(record, receive, send)
@@ -83,7 +87,7 @@ class Daemon:
 
     async def _unary(self, record: Record, act: Any, receive: Receive, send: Send) -> int:
         try:
-            value, status = await act(record, decoded(await body_of(receive))), 200
+            value, status = await act(record, decoded(await json_of(receive))), 200
         except (Failed, Error) as error:
             failure = failed(error)
             value, status = failure.body, failure.status
@@ -102,7 +106,7 @@ class Daemon:
             finally:
                 await acting.aclose()
             yield end()
-        except (Gone, GeneratorExit):
+        except (Disconnected, GeneratorExit):
             raise
         except (NoSuchSession, SessionClosed):
             yield end(Failed("unavailable", "the sandbox was killed or reached its end of life"))
@@ -118,7 +122,7 @@ class Daemon:
             body = frame(value) + end()
         except (Failed, Refused, Error) as error:
             body = end(failed(error))
-        await raw(send, 200, body, [(b"content-type", STREAM)])
+        await respond(send, 200, body, [(b"content-type", STREAM)])
 
 
 def path_of(service: str, procedure: str) -> str:

@@ -8,26 +8,13 @@ from collections.abc import Awaitable
 
 from ... import Display, Error, NoSuchSession, Result, SessionClosed
 from ..._adapters.cells import translated
-from ..._requests import new_run_id
+from ..._protocol._requests import new_run_id
+from .._http import Receive, Scope, Send, ended, respond, while_there
 from .._onlookers import Callbacks, Shown
+from .._problems import Disconnected
 from . import _inside, _results
 from ._contexts import PYTHON, Contexts, Place, named
-from ._http import (
-    Gone,
-    Receive,
-    Refused,
-    Scope,
-    Send,
-    answer,
-    body_of,
-    ended,
-    member,
-    object_of,
-    parsed,
-    raw,
-    texts,
-    while_there,
-)
+from ._http import Refused, answer, json_of, member, object_of, parsed, texts
 from ._records import Record, owner_of
 from ._sandboxes import Sandboxes
 
@@ -50,7 +37,7 @@ class Interpreter:
         method, path = scope["method"], scope["path"].rstrip("/")
         if path == "/health":
             await self._all.session(record)
-            await raw(send, 200, b'"OK"', [(b"content-type", b"application/json")])
+            await respond(send, 200, b'"OK"', [(b"content-type", b"application/json")])
             return "health", 200
         operation = "execute" if path == "/execute" else "contexts"
         try:
@@ -59,7 +46,7 @@ class Interpreter:
             else:
                 await self._about(record, method, path, receive, send)
         except Refused as refused:  # E2B answers here with text
-            await raw(send, refused.status, refused.message.encode(), [(b"content-type", _TEXT)])
+            await respond(send, refused.status, refused.message.encode(), [(b"content-type", _TEXT)])
             return operation, refused.status
         return operation, 200
 
@@ -75,15 +62,15 @@ class Interpreter:
             await answer(send, 200, await self._contexts.create(record, await object_of(receive)), state)
         elif len(rest) == 1 and method == "DELETE":
             await self._contexts.remove(record, rest[0])
-            await raw(send, 200, b"", state)
+            await respond(send, 200, b"", state)
         elif len(rest) == 2 and method == "POST":
             await self._contexts.restart(record, rest[0])
-            await raw(send, 200, b"", [(b"limpet-state", b"lost")])
+            await respond(send, 200, b"", [(b"limpet-state", b"lost")])
         else:
             raise Refused(405, f"{method} is not for {path}")
 
     async def _execute(self, record: Record, receive: Receive, send: Send) -> None:
-        body = parsed(await body_of(receive))
+        body = parsed(await json_of(receive))
         code, env = member(body, "code", str), texts(body, "env_vars")
         self._all.gateway.check_input(code)
         context_id, language = member(body, "context_id", str, None), member(body, "language", str, None)
@@ -126,7 +113,7 @@ class _Call:
         self._between: list[bytes] = []
 
     async def run(self, code: str, env: dict[str, str]) -> None:
-        """Runs it and answers. Raises Gone where the sandbox has ended."""
+        """Runs it and answers. Raises Disconnected where the sandbox has ended."""
         try:
             if env:
                 await self._run_own(_inside.with_environment(self._place.language, env))
@@ -138,7 +125,7 @@ class _Call:
         except (NoSuchSession, SessionClosed):
             # E2B's clients know it from a connection that breaks off: they ask whether the sandbox is there.
             await self.answering.begin()
-            raise Gone from None
+            raise Disconnected from None
         except Error as error:
             await self.answering.end([_results.error(error.name, error.message, "")])
             return
@@ -212,4 +199,4 @@ class _Answer:
         if self.begun:
             await self._send({"type": "http.response.body", "body": body})
         else:
-            await raw(self._send, 200, body, [(b"content-type", _LINES), (b"cache-control", b"no-store")])
+            await respond(self._send, 200, body, [(b"content-type", _LINES), (b"cache-control", b"no-store")])

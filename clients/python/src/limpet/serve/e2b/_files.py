@@ -11,14 +11,12 @@ from collections.abc import AsyncIterator
 from typing import IO, Any
 from urllib.parse import quote
 
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
-
 from ... import AsyncSession, FileFailed
+from .._http import Receive, Scope, Send, bounded, files_of, pieces_of
 from . import _metadata
 from ._filesystem import path_of
 from ._frames import Failed, failed
-from ._http import Receive, Refused, Scope, Send, answer, header, pieces_of, query, refuse
+from ._http import Refused, answer, header, query, refuse
 from ._records import Record
 from ._sandboxes import Sandboxes
 
@@ -111,22 +109,12 @@ async def _parts(
     scope: Scope, pieces: AsyncIterator[bytes], stack: contextlib.AsyncExitStack
 ) -> list[tuple[str, IO[bytes]]]:
     """The files of a form, each with the name that it has there: a path, as E2B's SDKs write it. Raises Refused."""
-
-    async def bounded() -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in pieces:
-            size += len(piece)
-            if size > _MOST:
-                raise Refused(413, f"an upload has {_MOST} bytes at most")
-            yield piece
-
-    parser = MultiPartParser(Headers(scope=scope), bounded(), max_files=_MOST_FILES, max_fields=_MOST_FILES)  # type: ignore[arg-type]
+    refusal = Refused(413, f"an upload has {_MOST} bytes at most")
+    form = files_of(scope["headers"], bounded(pieces, _MOST, refusal), _MOST_FILES)
     try:
-        form = await parser.parse()
-    except (MultiPartException, KeyError) as error:
-        raise Refused(400, f"the form cannot be read: {getattr(error, 'message', error)}") from None
-    stack.push_async_callback(form.close)
-    items = [item for _, item in form.multi_items() if isinstance(item, UploadFile)]
+        items = await stack.enter_async_context(form)
+    except ValueError as error:
+        raise Refused(400, f"the form cannot be read: {error}") from None
     return [((item.filename or "").replace("%22", '"'), item.file) for item in items]
 
 

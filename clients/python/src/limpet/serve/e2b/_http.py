@@ -1,4 +1,4 @@
-"""Requests and answers, as ASGI has them."""
+"""Requests and answers in the words of E2B."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ import asyncio
 import contextlib
 import datetime
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 
-from .._rates import hold
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers = Iterable[tuple[bytes, bytes]]
+from .._http import JSON, Headers, Receive, Scope, Send, body_of, respond
+from .._problems import Problem
 
 MOST_JSON = 16 << 20
 """Bytes of a request that is JSON."""
 
 
-class Refused(Exception):
+class Refused(Problem):
     """An answer that is an error, in the words of E2B: ``{"code", "message"}``.
 
     Args:
@@ -34,38 +29,26 @@ class Refused(Exception):
     """
 
     def __init__(self, status: int, message: str, retry_after: float | None = None, **more: Any) -> None:
-        super().__init__(message)
-        self.status, self.message, self.retry_after, self.more = status, message, retry_after, more
+        super().__init__(status, "", message, retry_after, **more)
 
-
-class Gone(Exception):
-    """The client has left."""
+    @property
+    def message(self) -> str:
+        """The sentence, as E2B calls it."""
+        return self.detail
 
 
 async def refuse(send: Send, refused: Refused) -> None:
     """Answers with an error."""
-    headers = []
-    if refused.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, round(refused.retry_after + 0.5))).encode()))
     body = {"code": refused.status, "message": refused.message, **refused.more}
-    await answer(send, refused.status, body, headers)
+    await answer(send, refused.status, body, refused.retry)
 
 
 async def answer(send: Send, status: int, value: Any = None, headers: Headers = ()) -> None:
     """Answers with JSON; with nothing where there is no value."""
     if value is None:
-        await raw(send, status, b"", headers)
+        await respond(send, status, b"", headers)
     else:
-        await raw(
-            send, status, msgspec.json.encode(value), [(b"content-type", b"application/json"), *headers]
-        )
-
-
-async def raw(send: Send, status: int, body: bytes, headers: Headers = ()) -> None:
-    """Answers with bytes."""
-    length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*length, *headers]})
-    await send({"type": "http.response.body", "body": body})
+        await respond(send, status, msgspec.json.encode(value), [JSON, *headers])
 
 
 class Body:
@@ -92,32 +75,14 @@ class Body:
                 size += len(message.get("body", b""))
 
 
-async def pieces_of(receive: Receive) -> AsyncIterator[bytes]:
-    """The body of a request, as it comes. Raises Gone."""
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        more = message.get("more_body", False)
-        if message.get("body"):
-            yield message["body"]
-
-
-async def body_of(receive: Receive, most: int = MOST_JSON) -> bytes:
-    """The body of a request. Raises Refused where it is too large."""
-    body = bytearray()
-    async for piece in pieces_of(receive):
-        hold(len(piece))
-        body += piece
-        if len(body) > most:
-            raise Refused(413, f"the request is larger than {most} bytes")
-    return bytes(body)
+async def json_of(receive: Receive, most: int = MOST_JSON) -> bytes:
+    """The body of a request that is JSON. Raises Refused where it is too large."""
+    return await body_of(receive, most, Refused(413, f"the request is larger than {most} bytes"))
 
 
 async def object_of(receive: Receive) -> dict[str, Any]:
     """A request that is a JSON object; nothing is an empty one. Raises Refused."""
-    return parsed(await body_of(receive))
+    return parsed(await json_of(receive))
 
 
 def parsed(body: bytes) -> dict[str, Any]:
@@ -185,52 +150,3 @@ def queries(scope: Scope) -> dict[str, list[str]]:
         )
     except ValueError:
         raise Refused(400, "the address has too many parameters") from None
-
-
-@contextlib.asynccontextmanager
-async def while_there(receive: Receive) -> AsyncIterator[asyncio.Future[None]]:
-    """A future that ends when the client leaves; the whole request has been received."""
-    leaving = asyncio.ensure_future(_left(receive))
-    try:
-        yield leaving
-    finally:
-        leaving.cancel()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def ended(task: asyncio.Future[Any]) -> None:
-    """Cancels, and waits until that is done."""
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, Exception):
-        await task
-
-
-async def stream(
-    receive: Receive, send: Send, kind: bytes, pieces: AsyncGenerator[bytes, None], ending: asyncio.Event
-) -> None:
-    """Sends pieces as they come, and stops with them when the client leaves, or the gateway is to end."""
-    head = [(b"content-type", kind), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": 200, "headers": head})
-    async with while_there(receive) as leaving:
-        sending = asyncio.ensure_future(_send_all(send, pieces))
-        closing = asyncio.ensure_future(ending.wait())
-        try:
-            waited: set[asyncio.Future[Any]] = {sending, leaving, closing}
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            closing.cancel()
-            if not sending.done():
-                await ended(sending)
-            await pieces.aclose()
-    if not sending.cancelled() and (error := sending.exception()) is not None:
-        raise error
-
-
-async def _send_all(send: Send, pieces: AsyncIterator[bytes]) -> None:
-    async for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

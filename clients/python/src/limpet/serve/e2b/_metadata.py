@@ -9,8 +9,9 @@ from typing import Any
 
 from ... import AsyncSession
 from ...files import Entry
+from .._http import Scope
 from ._archives import HOME
-from ._http import Refused, Scope
+from ._http import Refused
 
 _HEADER = "x-metadata-"
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")

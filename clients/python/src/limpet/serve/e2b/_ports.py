@@ -13,8 +13,10 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
 from ... import AsyncSession, NotListening
+from .._http import Headers, Receive, Scope, Send, ended, pieces_of
+from .._problems import Disconnected
 from .._who import key_of
-from ._http import Gone, Headers, Receive, Refused, Scope, Send, ended, pieces_of
+from ._http import Refused
 from ._records import Record
 from ._sandboxes import Sandboxes
 
@@ -49,7 +51,7 @@ class Ports:
             return await link.answer(send, uploading)
         except (h11.RemoteProtocolError, OSError) as error:
             if link.begun:
-                raise Gone from error
+                raise Disconnected from error
             raise Refused(
                 502, f"what listens on port {port} does not answer in HTTP: {error}", port=port
             ) from None
@@ -123,7 +125,7 @@ class _Link:
         await self.write(h11.EndOfMessage())
         while (await receive())["type"] != "http.disconnect":
             pass
-        raise Gone
+        raise Disconnected
 
     async def answer(self, send: Send, uploading: asyncio.Future[Any]) -> int:
         """The server's answer, as it comes, unless the client leaves. Returns the status."""
@@ -131,9 +133,9 @@ class _Link:
         while True:
             coming = asyncio.ensure_future(events.__anext__())
             await asyncio.wait({coming, uploading}, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done() and uploading.done() and isinstance(uploading.exception(), Gone):
+            if not coming.done() and uploading.done() and isinstance(uploading.exception(), Disconnected):
                 await ended(coming)
-                raise Gone
+                raise Disconnected
             try:
                 event = await coming
             except StopAsyncIteration:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ..._options import SessionOptions
+from ..._protocol._options import SessionOptions
 from .._keys import Owner
 from ._request import Wanted
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ._http import Scope, header
+from .._http import Scope
+from ._http import header
 
 ENVD = 49983
 """The port at which E2B's daemon answers: processes and files."""

@@ -1,0 +1,1 @@
+"""What a call sends while it runs, and what it asks of the caller."""

@@ -1,0 +1,1 @@
+"""The local ends of copies between this machine and a session."""

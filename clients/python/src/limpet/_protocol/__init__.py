@@ -1,0 +1,1 @@
+"""The messages: how each request is made, and how its reply is read."""

@@ -1,0 +1,1 @@
+"""Values on their way into a session and out of it."""

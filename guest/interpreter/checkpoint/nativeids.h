@@ -1,6 +1,0 @@
-/* How Python calls its threads beside their identity, as the kernel does, and the process that loops of
- * asyncio run in. */
-#pragma once
-
-/* In a copy, whose threads have been made again. With the GIL; runs no code of the cells. */
-void nativeids_renew(void);

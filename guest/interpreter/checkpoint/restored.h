@@ -1,7 +1,0 @@
-/* From a fork of a frozen copy to an interpreter that runs cells. */
-#pragma once
-
-#include "guest/interpreter/checkpoint/frozen.h"
-
-/* Takes the descriptors of `restore` and says `ready`. 0 or a negative errno. */
-int restored_begin(Copied *copied, const Restore *restore);

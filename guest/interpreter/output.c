@@ -1,0 +1,380 @@
+#include "guest/interpreter/output.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "proto/base/base.h"
+#include "proto/base/clock.h"
+
+#define STACK_SIZE (128u << 10)
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    void (*flush)(void);
+    atomic_bool armed; /* a flush is coming */
+    bool running, stop;
+} flusher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct timespec flush_time(void)
+{
+    return clock_timespec(clock_now() + FLUSH_DELAY_MS * NSEC_PER_MSEC);
+}
+
+/* With the lock: until a flush is due (true) or the thread is to end. */
+static bool wait_due(void)
+{
+    while (!flusher.armed && !flusher.stop)
+        pthread_cond_wait(&flusher.changed, &flusher.lock);
+
+    struct timespec due = flush_time();
+    while (!flusher.stop && pthread_cond_timedwait(&flusher.changed, &flusher.lock, &due) != ETIMEDOUT)
+        ;
+    return !flusher.stop;
+}
+
+static void *flush_when_due(void *unused)
+{
+    pthread_mutex_lock(&flusher.lock);
+    while (wait_due()) {
+        flusher.armed = false; /* before the flush: what is appended from here on arms again */
+        pthread_mutex_unlock(&flusher.lock);
+        flusher.flush();
+        pthread_mutex_lock(&flusher.lock);
+    }
+    pthread_mutex_unlock(&flusher.lock);
+    return unused;
+}
+
+/* With the lock. Without memory or processes for a thread, output comes at the end of the cell. */
+static void start_thread(void)
+{
+    pthread_condattr_t clock;
+    pthread_attr_t attributes;
+    sigset_t all, old;
+
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&flusher.changed, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    flusher.stop = false;
+    flusher.running = pthread_create(&flusher.thread, &attributes, flush_when_due, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+/* `flush` is called in FLUSH_DELAY_MS, on that thread; does nothing when that is coming. */
+static void flusher_arm(void (*flush)(void))
+{
+    if (flusher.armed)
+        return;
+    pthread_mutex_lock(&flusher.lock);
+    flusher.flush = flush;
+    if (!flusher.running)
+        start_thread();
+    flusher.armed = flusher.running;
+    if (flusher.running)
+        pthread_cond_signal(&flusher.changed);
+    pthread_mutex_unlock(&flusher.lock);
+}
+
+void flusher_stop(void)
+{
+    pthread_mutex_lock(&flusher.lock);
+    bool running = flusher.running;
+    flusher.stop = true;
+    if (running)
+        pthread_cond_signal(&flusher.changed);
+    pthread_mutex_unlock(&flusher.lock);
+    if (running)
+        pthread_join(flusher.thread, NULL);
+    flusher.running = false;
+    flusher.armed = false;
+}
+
+/* In the child of a fork, where no thread but the caller lives. */
+static void flusher_after_fork(void)
+{
+    pthread_mutex_init(&flusher.lock, NULL);
+    flusher.running = false;
+    flusher.armed = false;
+}
+
+Sink sinks[2];
+
+/* Rings of a process that shares none: never touched in an interpreter. */
+static Rings own;
+static Rings *shared;
+
+static uint64_t position(const _Atomic uint64_t *which)
+{
+    return atomic_load_explicit(which, memory_order_acquire);
+}
+
+static size_t unmarked(const Sink *sink)
+{
+    return (size_t)(position(&sink->ring->head) - MAX(position(&sink->ring->tail), position(&sink->marked)));
+}
+
+static void ring_put(Ring *ring, uint64_t head, const uint8_t *bytes, size_t n)
+{
+    size_t at = (size_t)((head - position(&ring->start)) % RING_SPACE);
+    size_t first = MIN(n, RING_SPACE - at);
+
+    memcpy(ring->space + at, bytes, first);
+    memcpy(ring->space, bytes + first, n - first);
+    atomic_store_explicit(&ring->head, head + n, memory_order_release);
+}
+
+bool sink_append(Sink *sink, const void *bytes, size_t n)
+{
+    Ring *ring = sink->ring;
+    bool fits;
+
+    pthread_mutex_lock(&sink->lock);
+    uint64_t head = position(&ring->head), tail = position(&ring->tail);
+
+    fits = n <= RING_SPACE - (head - tail);
+    if (fits && head == tail) /* so that little output stays on few pages */
+        atomic_store_explicit(&ring->start, head, memory_order_release);
+    if (fits)
+        ring_put(ring, head, bytes, n);
+    pthread_mutex_unlock(&sink->lock);
+    if (fits)
+        flusher_arm(sinks_flush);
+    return fits;
+}
+
+bool sink_is_due(Sink *sink)
+{
+    return unmarked(sink) >= RING_SPACE / 2;
+}
+
+/* Writes once. What nobody reads any more counts as written. Whoever has the descriptor too may have made it
+ * one that does not wait. */
+static ssize_t write_once(int fd, const void *bytes, size_t n)
+{
+    ssize_t r;
+
+    while ((r = write(fd, bytes, n)) < 0 && errno == EAGAIN)
+        if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1) < 0)
+            return -EINTR;
+    if (r < 0 && errno == EINTR)
+        return -EINTR;
+    return r < 0 ? (ssize_t)n : r;
+}
+
+static ssize_t write_mark(const Sink *sink, uint64_t head)
+{
+    RingMark mark = {.position = head};
+
+    memcpy(mark.nonce, sink->ring->nonce, sizeof(mark.nonce));
+    return write_once(sink->fd, &mark, sizeof(mark));
+}
+
+/* With the turn; what is not shared. */
+static int write_content(Sink *sink)
+{
+    Ring *ring = sink->ring;
+
+    while (unmarked(sink) > 0) {
+        uint64_t tail = position(&ring->tail);
+        size_t at = (size_t)((tail - position(&ring->start)) % RING_SPACE);
+        ssize_t n = write_once(sink->fd, ring->space + at, MIN(unmarked(sink), RING_SPACE - at));
+
+        if (n < 0)
+            return (int)n;
+        atomic_store_explicit(&ring->tail, tail + (size_t)n, memory_order_release);
+    }
+    return 0;
+}
+
+static int flush_with_turn(Sink *sink)
+{
+    uint64_t head = position(&sink->ring->head);
+
+    if (!sink->shared)
+        return write_content(sink);
+    if (unmarked(sink) == 0)
+        return 0;
+
+    ssize_t n = write_mark(sink, head);
+    if (n < 0)
+        return (int)n;
+    atomic_store_explicit(&sink->marked, head, memory_order_release);
+    return 0;
+}
+
+int sink_flush(Sink *sink)
+{
+    if (sem_wait(&sink->turn) < 0)
+        return -EINTR;
+    int r = flush_with_turn(sink);
+    sem_post(&sink->turn);
+    return r;
+}
+
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n)
+{
+    ssize_t r;
+
+    if (sem_wait(&sink->turn) < 0)
+        return -EINTR;
+    r = flush_with_turn(sink);
+    r = r < 0 ? r : write_once(sink->fd, bytes, n);
+    sem_post(&sink->turn);
+    return r;
+}
+
+void sinks_flush(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        while (sink_flush(&sinks[i]) == -EINTR)
+            ;
+    }
+}
+
+static void take_turn(Sink *sink)
+{
+    while (sem_wait(&sink->turn) < 0)
+        ;
+}
+
+void sinks_hand_over(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        take_turn(&sinks[i]);
+        while (!sinks[i].shared && flush_with_turn(&sinks[i]) == -EINTR)
+            ;
+        sem_post(&sinks[i].turn);
+    }
+}
+
+void sinks_mark(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        if (sinks[i].shared && unmarked(&sinks[i]) > 0)
+            write_mark(&sinks[i], position(&sinks[i].ring->head));
+    }
+}
+
+/* Forks */
+
+void sinks_hold(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        take_turn(&sinks[i]);
+        while (flush_with_turn(&sinks[i]) == -EINTR)
+            ;
+        pthread_mutex_lock(&sinks[i].lock);
+    }
+}
+
+void sinks_let_go(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        pthread_mutex_unlock(&sinks[i].lock);
+        sem_post(&sinks[i].turn);
+    }
+}
+
+static void before_fork(void)
+{
+    flusher_stop();
+    sinks_hold();
+}
+
+/* The rings, empty. */
+static void point(Rings *rings, bool are_shared)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        Sink *sink = &sinks[i];
+
+        sink->ring = &rings->ring[i];
+        sink->shared = are_shared;
+        sink->marked = 0;
+        if (!are_shared)
+            sink->ring->head = sink->ring->start = sink->ring->tail = 0;
+    }
+}
+
+/* With locks that nobody has. */
+static void use(Rings *rings, bool are_shared)
+{
+    point(rings, are_shared);
+    for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
+        pthread_mutex_init(&sinks[i].lock, NULL);
+        sem_init(&sinks[i].turn, 0, 1);
+    }
+}
+
+/* Begins a child, whose output is no longer the interpreter's. */
+void sinks_begin_child(void)
+{
+    flusher_after_fork();
+    if (shared)
+        munmap(shared, sizeof(*shared));
+    shared = NULL;
+    use(&own, false);
+}
+
+/* Maps the rings, which are taken, at `at` if that is not NULL. NULL for what is none. */
+static Rings *map_rings(int rings, Rings *at)
+{
+    struct stat st;
+    bool right = fstat(rings, &st) == 0 && st.st_size == sizeof(Rings);
+    int flags = MAP_SHARED | (at ? MAP_FIXED : 0);
+    void *map = right ? mmap(at, sizeof(Rings), PROT_READ | PROT_WRITE, flags, rings, 0) : MAP_FAILED;
+
+    if (right)
+        close(rings);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Other threads may have looked where the rings are, and go on later: the place stays. */
+void sinks_leave(void)
+{
+    if (shared && mmap(shared, sizeof(*shared), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        _exit(EXIT_FAILURE);
+    point(shared ? shared : &own, false);
+}
+
+void sinks_enter(int rings)
+{
+    Rings *map = map_rings(rings, shared);
+
+    if (map)
+        point(shared = map, true);
+    sinks_let_go();
+}
+
+/* Starting */
+
+void sinks_share(int rings)
+{
+    Rings *map = map_rings(rings, NULL);
+
+    if (map)
+        use(shared = map, true);
+}
+
+int sinks_init(int out_fd, int err_fd, int rings)
+{
+    sinks[0].fd = out_fd;
+    sinks[1].fd = err_fd;
+    use(&own, false);
+    sinks_share(rings);
+    return -pthread_atfork(before_fork, sinks_let_go, sinks_begin_child);
+}

@@ -1,0 +1,85 @@
+/* Standard output and error on their way to the supervisor. */
+#pragma once
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "guest/ring.h"
+
+/* The thread that flushes a moment after something was written, so that output streams while a cell
+ * runs. It is started by the first flusher_arm(), sleeps while nothing is pending, and takes no signals. */
+
+#define FLUSH_DELAY_MS 40u
+
+/* Ends the thread; the next flusher_arm() starts another. For the moment before a fork: a second thread there
+ * is a hazard, and one that Python warns its users of. */
+void flusher_stop(void);
+
+/* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
+ * full, when asked, and by a thread of its own at most FLUSH_DELAY_MS after the first byte. Knows nothing of
+ * Python and needs no GIL: calls that may wait are to be made without it.
+ *
+ * The ring is shared with the supervisor (guest/ring.h), so that what is in it outlives this process. A flush
+ * then is a mark in the descriptor. A child has a ring of its own instead, and a flush writes what is in it.
+ *
+ * Two locks, so that no byte waits for a slow reader: `lock` guards the end of the ring where it is filled
+ * and is never held over a system call; `turn` is the right to write to the descriptor, a semaphore because
+ * waiting for one ends with EINTR when a signal comes. */
+
+typedef struct Sink {
+    int fd;
+    pthread_mutex_t lock;
+    sem_t turn;
+    Ring *ring;
+    bool shared; /* the supervisor takes what is in it */
+    _Atomic uint64_t
+        marked; /* the descriptor has been told of what is before it; belongs to who has the turn */
+} Sink;
+
+/* Standard output and standard error. */
+extern Sink sinks[2];
+
+/* Once, before any other thread. `rings`, which is taken, is the memory shared with the supervisor, if it is.
+ * Also arranges that a fork leaves both sides whole: everything is flushed before it, and the child has rings
+ * of its own. 0 or -ENOMEM. */
+int sinks_init(int out_fd, int err_fd, int rings);
+
+/* In a copy of the interpreter that is to go on as one: the same, with nothing in the rings. */
+void sinks_share(int rings);
+
+/* Around a copy of the process that takes its other threads along: flushes, and lets nobody write until it is
+ * over. In the copy, `leave` parts with the rings of the original, and `enter` takes others, if there are
+ * any, and lets go. */
+void sinks_hold(void);
+void sinks_let_go(void);
+void sinks_leave(void);
+void sinks_enter(int rings);
+
+/* In a child of this process, which a fork of the C library makes by itself: rings of its own, and no locks
+ * held.
+ */
+void sinks_begin_child(void);
+
+/* Takes all of it if there is room, never waiting for the descriptor. */
+bool sink_append(Sink *sink, const void *bytes, size_t n);
+
+/* Returns whether there is so much in it that it is to be flushed before more comes. */
+bool sink_is_due(Sink *sink);
+
+/* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
+ * many are gone, those that nobody reads any more included, or -EINTR after a signal. */
+ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
+
+/* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
+ * the rest kept for the next flush. */
+int sink_flush(Sink *sink);
+
+/* The same for both, whatever signals come. */
+void sinks_flush(void);
+
+/* The supervisor is about to be told that the call is over, and takes what is in the rings then: waits until
+ * nobody writes, and flushes only what is not shared. */
+void sinks_hand_over(void);
+
+/* Before the end that a signal brings: a mark for what has none. For a signal handler. */
+void sinks_mark(void);

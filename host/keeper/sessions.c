@@ -1,0 +1,351 @@
+/* The sessions whose files are here, by the ids of their directories: how those are made, taken over and
+ * removed, and files in them that clients send and fetch, a piece at a time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/files/snapshot.h"
+#include "host/files/transfer.h"
+#include "host/keeper/internal.h"
+#include "proto/base/log.h"
+
+/* ---- those whose files are here ---- */
+
+FileSession *file_session_find(Keeper *keeper, const char *id)
+{
+    FileSession *session;
+
+    HASH_FIND(by_id, keeper->sessions, id, strlen(id), session);
+    return session;
+}
+
+/* NULL when there is one already, or no memory. Takes `directory` over. */
+static FileSession *file_session_add(Keeper *keeper, SessionDir *directory)
+{
+    FileSession *session = file_session_find(keeper, directory->id) ? NULL : calloc(1, sizeof(*session));
+
+    if (!session)
+        return NULL;
+    session->keeper = keeper;
+    list_init(&session->copies);
+    HASH_ADD_KEYPTR(by_id, keeper->sessions, directory->id, strlen(directory->id), session);
+    if (file_session_find(keeper, directory->id) != session) {
+        free(session);
+        return NULL;
+    }
+    session->directory = *directory;
+    *directory = SESSIONDIR_NULL;
+    return session;
+}
+
+static void free_when_unused(FileSession *session)
+{
+    if (session->gone && session->jobs == 0)
+        free(session);
+}
+
+void file_session_remove(FileSession *session, bool discard)
+{
+    HASH_DELETE(by_id, session->keeper->sessions, session);
+    for (ArtifactsPlace place = 0; place < PLACES; place++)
+        session->artifacts[place] = artifacts_free(session->artifacts[place]);
+    if (discard)
+        sessiondir_remove(&session->directory, session->keeper->worker);
+    else
+        sessiondir_deinit(&session->directory);
+    session->gone = true;
+    free_when_unused(session);
+}
+
+bool file_sessions_use(void *userdata, const char *id)
+{
+    const Keeper *keeper = userdata;
+
+    for (const FileSession *session = keeper->sessions; session; session = session->by_id.next)
+        if (sessiondir_uses(&session->directory, id))
+            return true;
+    return false;
+}
+
+void file_session_hold(KeeperJob *job)
+{
+    job->session->jobs++;
+}
+
+void file_session_release(KeeperJob *job)
+{
+    FileSession *session = take(job->session);
+
+    if (session) {
+        session->jobs--;
+        free_when_unused(session);
+    }
+}
+
+/* ---- their directories ---- */
+
+static void keep(KeeperJob *job, SessionDir *directory)
+{
+    if (file_session_add(job->keeper, directory))
+        return;
+    sessiondir_remove(directory, NULL);
+    problem_set(&job->problem, ERR_INTERNAL, "out of memory");
+}
+
+/* Refuses an id that is in use: what an earlier life of it left is removed. */
+static bool is_free(KeeperJob *job, const char *id)
+{
+    if (!id)
+        problem_set(&job->problem, ERR_INTERNAL, "out of memory");
+    else if (file_session_find(job->keeper, id))
+        problem_set(&job->problem, ERR_BUSY, "the files of '%s' are in use", id);
+    return job->problem.code == ERR_NONE;
+}
+
+void do_make(KeeperJob *job)
+{
+    const JobMake *make = &job->request.as_MAKE;
+    _cleanup_(freep) char *id = text_dup(make->id);
+    SessionDir directory = SESSIONDIR_NULL;
+    Keeper *keeper = job->keeper;
+    int r = -EPROTO;
+
+    if (is_free(job, id))
+        r = (make->published ? sessiondir_make : sessiondir_make_spare)(
+            &directory, keeper->state_dir, id, make->ephemeral, keeper->worker, &job->problem);
+    if (r == 0)
+        keep(job, &directory);
+    job_end(job);
+}
+
+static bool may_fill(KeeperJob *job)
+{
+    if (job->session->directory.files_fd < 0)
+        return true;
+    problem_set(&job->problem, ERR_BAD_REQUEST, "the session has its files already");
+    return false;
+}
+
+void do_fill(KeeperJob *job)
+{
+    if (may_fill(job))
+        sessiondir_fill(&job->session->directory, NULL, &job->problem);
+    job_end(job);
+}
+
+static void fill_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    const DiskSize size = {job->request.as_FILL_DISK.bytes, job->request.as_FILL_DISK.files};
+
+    sessiondir_fill(&job->session->directory, &size, &job->problem);
+}
+
+static void fill_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    job->session->filling = false;
+    job_end(job);
+}
+
+void do_fill_disk(KeeperJob *job)
+{
+    const JobFill *fill = &job->request.as_FILL_DISK;
+
+    if (!job->keeper->config.has_disks || fill->bytes < DISK_MINIMUM || fill->bytes == NO_UINT ||
+        fill->files < FILES_MINIMUM || fill->files == NO_UINT)
+        problem_set(&job->problem, ERR_BAD_REQUEST, "there are no disks of that size");
+    else if (may_fill(job) && worker_submit(job->keeper->makers, &job->work, fill_run, fill_done) < 0)
+        problem_set(&job->problem, ERR_INTERNAL, "no thread can make the disk of the session");
+    if (job->problem.code == ERR_NONE)
+        job->session->filling = true;
+    else
+        job_fail(job);
+}
+
+/* There is something to be removed also when it cannot be used. */
+void do_adopt(KeeperJob *job)
+{
+    const JobAdopt *adopt = &job->request.as_ADOPT;
+    _cleanup_(freep) char *id = text_dup(adopt->id), *as = job_id(job, adopt->as);
+    SessionDir directory = SESSIONDIR_NULL;
+    int r;
+
+    if (!as || !is_free(job, id)) {
+        job_fail(job);
+        return;
+    }
+    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, adopt->ephemeral, adopt->mounts,
+                         &job->problem);
+    if (r == 0)
+        snapshot_recover(directory.files_fd);
+    if (directory.id)
+        keep(job, &directory);
+    job_end(job);
+}
+
+static void sync_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    sessiondir_sync(job->keeper->state_dir, job->files);
+}
+
+static void sync_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    log_debug("session synced", "directory=%s", job->entry);
+    job_end(job);
+}
+
+void do_sync(KeeperJob *job)
+{
+    const SessionDir *directory = &job->session->directory;
+
+    job->entry = strdup(directory->id);
+    job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
+    if (job->entry && job->files >= 0 &&
+        worker_submit(job->keeper->worker, &job->work, sync_run, sync_done) == 0)
+        return;
+    problem_set(&job->problem, ERR_INTERNAL, "the files of the session cannot be synced now");
+    job_fail(job);
+}
+
+void do_remove(KeeperJob *job)
+{
+    file_session_remove(job->session, true);
+    job_end(job);
+}
+
+void do_leave(KeeperJob *job)
+{
+    file_session_remove(job->session, false);
+    job_end(job);
+}
+
+void do_sweep_removed(KeeperJob *job)
+{
+    sessiondir_sweep_removed(job->keeper->state_dir, job->keeper->worker);
+    job_end(job);
+}
+
+void do_sweep(KeeperJob *job)
+{
+    sessiondir_sweep(job->keeper->state_dir, job->keeper->worker, file_sessions_use, job->keeper);
+    job_end(job);
+}
+
+/* ---- transfers ---- */
+
+#define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
+
+static void begin(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
+{
+    int r;
+
+    job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
+    if (r < 0)
+        job_fail_errno(job, "the file cannot be moved now", r);
+}
+
+static bool put_is_one(KeeperJob *job)
+{
+    const JobPut *put = &job->request.as_PUT;
+
+    if (!put->descriptor || (put->offset == 0 && put->data.size == 0 && !put->last))
+        return true;
+    problem_set(&job->problem, ERR_BAD_REQUEST, "descriptor: is asked for before there is any data");
+    return false;
+}
+
+/* The file belongs to the interpreter's user, so that code may change it. Where that has no uid of its own it
+ * is ours, and code may read and replace it. */
+static void put_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    const JobPut *put = &job->request.as_PUT;
+    uid_t owner = put->give ? GUEST_UID : (uid_t)-1;
+    char key[UPLOAD_KEY_SIZE];
+
+    snprintf(key, sizeof(key), "%" PRIx64 ":%.*s", put->client, (int)put->path.size, put->path.data);
+    if (put->descriptor)
+        job->passed = transfer_begin_upload(job->files, put->path, key, &job->problem);
+    else
+        transfer_put(job->files, put->path, put->offset, put->data, put->last, owner, owner, key, &job->size,
+                     &job->problem);
+}
+
+static void put_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    int descriptors[JOB_DESCRIPTORS] = {take_fd(&job->passed), -1};
+
+    if (job->problem.code != ERR_NONE)
+        job_fail(job);
+    else
+        job_done_with(job, JobPutDone, &(JobPutDone){.size = job->size}, descriptors);
+}
+
+void do_put(KeeperJob *job)
+{
+    if (put_is_one(job))
+        begin(job, put_run, put_done);
+    else
+        job_fail(job);
+}
+
+static void forget_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    char key[UPLOAD_KEY_SIZE];
+
+    snprintf(key, sizeof(key), "%" PRIx64 ":", job->request.as_FORGET_UPLOADS.client);
+    transfer_forget(job->files, key);
+}
+
+static void forget_done(WorkerJob *work)
+{
+    job_end(container_of(work, KeeperJob, work));
+}
+
+void do_forget_uploads(KeeperJob *job)
+{
+    begin(job, forget_run, forget_done);
+}
+
+static void get_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    const JobGet *get = &job->request.as_GET;
+
+    if (get->descriptor)
+        job->passed = transfer_open(job->files, get->path, &job->size, &job->problem);
+    else
+        transfer_get(job->files, get->path, get->offset, get->size, &job->data, &job->size, &job->problem);
+}
+
+static void get_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    int descriptors[JOB_DESCRIPTORS] = {take_fd(&job->passed), -1};
+    const JobGot got = {
+        .data =
+            job->data.size > 0 ? (Text){(const char *)buf_head(&job->data), job->data.size} : (Text){"", 0},
+        .size = job->size,
+    };
+
+    if (job->problem.code != ERR_NONE)
+        job_fail(job);
+    else
+        job_done_with(job, JobGot, &got, descriptors);
+}
+
+void do_get(KeeperJob *job)
+{
+    begin(job, get_run, get_done);
+}

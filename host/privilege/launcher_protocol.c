@@ -1,0 +1,43 @@
+#include "host/privilege/launcher_protocol.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/log.h"
+
+#define SCHEMA_FILE "host/privilege/launcher_protocol.def"
+#include "proto/schema/as_tables.h"
+
+/* Whatever the launcher has to do in between: it looks the host over, or makes a disk while others are made.
+ */
+#define ANSWER_SECONDS 120.0
+
+void launcher_lost(Rpc *launcher, int error)
+{
+    log_error("launcher lost", "error=%s", strerror(-error));
+    _exit(1);
+}
+
+static int refused(const RpcAnswer *answer, Problem *problem)
+{
+    LauncherMsgProblem told;
+
+    if ((LauncherKind)answer->message.kind != LAUNCHER_REFUSED ||
+        body_decode(&told, LauncherMsgProblem, &answer->message.body, problem) < 0)
+        return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
+    problem_set(problem, (ErrorCode)told.code, "%.*s", (int)told.text.size, told.text.data);
+    return told.error > 0 ? -(int)told.error : -EPROTO;
+}
+
+int launcher_ask(const Rpc *launcher, LauncherKind kind, const Schema *schema, const void *body,
+                 int descriptor, RpcAnswer *ret, Problem *problem)
+{
+    int r = rpc_ask(launcher, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
+
+    if (r == -EPIPE)
+        launcher_lost(NULL, r);
+    if (r < 0)
+        return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
+    return (LauncherKind)ret->message.kind == LAUNCHER_DONE ? 0 : refused(ret, problem);
+}

@@ -1,4 +1,0 @@
-#include "host/privilege/seam.h"
-
-#define SCHEMA_FILE "host/privilege/seam.def"
-#include "proto/schema/as_tables.h"

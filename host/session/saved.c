@@ -1,0 +1,232 @@
+/* Sessions that are saved when they have been idle for their ttl, and woken when they are wanted again. Their
+ * variables go to a directory of /session, and their container goes; a woken one gets a new container, and
+ * before anything else happens in that it is given the variables. Until it is written down that it has them
+ * the session is saved: whatever goes wrong, it is begun anew from what is on disk. */
+#include "host/session/checkpoint_files.h"
+#include "host/session/internal.h"
+#include "host/session/limits.h"
+#include "host/session/order.h"
+#include "proto/base/log.h"
+#include "proto/schema.h"
+
+#define SAVED_PLACE "/session/.limpet-saved-idle"
+
+/* ---- the directory of the variables ---- */
+
+static void removal_over(GuestRequest *request)
+{
+    sandbox_query_over(request);
+    free(request);
+}
+
+static int removal_answered(GuestRequest *request, const Message *message, Problem *problem)
+{
+    removal_over(request);
+    return 0;
+}
+
+static void removal_failed(GuestRequest *request, const Problem *problem)
+{
+    removal_over(request);
+}
+
+static const GuestRequestOps removal_ops = {.message = removal_answered, .fail = removal_failed};
+
+/* Has the supervisor remove the directory; nobody waits for that. What stays is replaced the next time. */
+static void saved_place_remove(Sandbox *sandbox)
+{
+    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(SAVED_PLACE), .recursive = true}};
+    GuestRequest *request = calloc(1, sizeof(*request));
+
+    if (!request)
+        return;
+    guest_request_init(request, &removal_ops, LANE_SHORT, sandbox, NULL);
+    request->kind = MSG_FILES;
+    if (body_encode(&request->body, MsgFileAsk, &ask) == 0 && sandbox_queue(sandbox, request) == 0)
+        return;
+    buf_deinit(&request->body);
+    free(request);
+}
+
+/* ---- saving ---- */
+
+/* The supervisor sees to the time itself. */
+#define ANSWER_SECONDS (SAVE_SECONDS + 30.0)
+
+/* Its branches end at a time of their own, which comes first. */
+static bool is_alone(const Session *root)
+{
+    return root->branches.next->next == &root->branches;
+}
+
+static bool can_be_saved(const Session *root)
+{
+    const Sandbox *sandbox = root->sandbox;
+
+    return sandbox->state == SANDBOX_READY && is_alone(root) && sandbox_is_quiet(sandbox);
+}
+
+static void stay(Session *root, const char *reason)
+{
+    log_info("idle session not saved", "session=%s reason=%s", root->name, reason);
+}
+
+/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on,
+ * and the place of what was saved is removed. */
+static void put_away(Session *root, uint64_t used)
+{
+    Sandbox *sandbox = root->sandbox;
+
+    if (root->state != SESSION_READY)
+        return;
+    if (!can_be_saved(root)) {
+        stay(root, "it is in use again");
+        saved_place_remove(sandbox);
+        return;
+    }
+    session_set_state(root, SESSION_SAVED);
+    if (!sandbox_park(sandbox)) {
+        session_set_state(root, SESSION_READY);
+        stay(root, "its journal cannot be written");
+        saved_place_remove(sandbox);
+        return;
+    }
+    loop_timer_cancel(&root->idle_timer);
+    root->used = used;
+    log_info("idle session saved", "session=%s", root->name);
+}
+
+static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
+{
+    Session *root = order->to_guest.session;
+    uint64_t used = root->used;
+
+    order_reply(order, NULL);
+    put_away(root, used);
+    return 0;
+}
+
+static void on_save_refused(Order *order, const Problem *problem)
+{
+    stay(order->to_guest.session, problem->text);
+    saved_place_remove(order->to_guest.sandbox);
+    order_fail(order, problem);
+}
+
+static const OrderOps save_ops = {
+    .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_save_refused};
+
+/* Saves an idle session. One that cannot be saved has its whole time again. */
+void session_save_idle(Session *root)
+{
+    Order *order = can_be_saved(root) ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
+
+    if (!order) {
+        session_start_ttl(root);
+        return;
+    }
+    order_set_body(
+        order, MsgSaveOrder,
+        (&(MsgSaveOrder){
+            .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
+    order_queue(order);
+}
+
+/* ---- waking ---- */
+
+static void woken(Session *root, const Problem *failure)
+{
+    root->all->events->woken(root, failure);
+}
+
+/* The supervisor says nothing of a session before. Again where the connection broke. */
+void session_load(Session *root)
+{
+    Sandbox *sandbox = root->sandbox;
+    const MsgSaveOrder load = {
+        .path = text_of(SAVED_PLACE), .execution_count = root->execution_count, .epoch = root->epoch};
+    Problem problem = PROBLEM_NULL;
+
+    root->load = sandboxes_next_number(sandbox->all);
+    if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) == 0)
+        return;
+    problem_set(&problem, ERR_ENGINE_ERROR, "its supervisor cannot be reached");
+    sandbox_give_up(sandbox, &problem);
+}
+
+/* Also where they are lost: the supervisor tells of it with the next call. */
+static int on_loaded(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    MsgLoaded said;
+    int r = body_decode(&said, MsgLoaded, &message->body, problem);
+
+    if (r < 0)
+        return r;
+    log_info("session woken", "session=%s missing=%u", sandbox->name, value_count(&said.missing));
+    sandbox_supervisor_ready(sandbox);
+    return 0;
+}
+
+static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *problem)
+{
+    Problem why = PROBLEM_NULL;
+    int r = sandbox_refusal(&why, message, problem);
+
+    if (r < 0)
+        return r;
+    sandbox_give_up(sandbox, &why);
+    return 0;
+}
+
+int session_on_load_message(Session *root, const Message *message, Problem *problem)
+{
+    if (message->id != root->load)
+        return 0;
+    if (message->kind == MSG_REPLY)
+        return on_loaded(root->sandbox, message, problem);
+    return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
+}
+
+/* Its checkpoints went with the container. */
+void session_on_woken(Session *root)
+{
+    const Value none = {0};
+
+    session_set_state(root, SESSION_STARTING);
+    root->all->events->ready(root);
+    checkpoint_files_prune(root->sandbox, &none, NULL);
+    saved_place_remove(root->sandbox);
+    session_all_ready(root);
+    woken(root, NULL);
+}
+
+void session_on_not_woken(Session *root, const Problem *problem)
+{
+    Problem why = *problem;
+
+    problem_prefix(&why, "the session is saved, and cannot be woken now");
+    woken(root, &why);
+}
+
+void session_wake(Session *root)
+{
+    Sandbox *sandbox = root->sandbox;
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox->state != SANDBOX_PARKED)
+        return; /* waking, or about to be */
+    if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)
+        woken(root, &problem);
+    else if (sandbox_wake(sandbox, &session_owner, &problem) < 0)
+        session_on_not_woken(root, &problem);
+}
+
+bool session_is_asleep(const Session *session)
+{
+    return session->state == SESSION_SAVED && session->sandbox->state != SANDBOX_WAKING;
+}
+
+void session_restore_saved(Session *root)
+{
+    session_set_state(root, SESSION_SAVED);
+}
