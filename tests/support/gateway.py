@@ -33,7 +33,7 @@ def preloaded():
 
 class Gateway:
     """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours, and
-    `module` is what Python runs. One that is not `whole` is preloaded: tests of how its process ends have a whole one."""
+    `module` is what Python runs. A copy of a process that has imported it stands for one that is not `whole`."""
 
     def __init__(self, socket, directory, *options, environment=None, module="limpet.serve", whole=False):
         self.directory = pathlib.Path(directory)
@@ -45,7 +45,7 @@ class Gateway:
             "LIMPET_SERVE_STATE_DIR": str(self.state), **(environment or {}),
         }  # fmt: skip
         self.options = options
-        self.whole = whole
+        self.whole = whole or module != "limpet.serve" or "PYTHONPATH" in (environment or {})
         self.module = module
         self.process = None
         self.port = 0

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 
+PR_SET_PDEATHSIG = 1
 HEADER = 1 << 16
 NUMBER = 4  # bytes of a process's number, and of its status
 
@@ -102,8 +103,10 @@ def start(path, *arguments):
 
 
 def serve(*modules):
+    import ctypes
     import importlib
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # tests may be killed
     for module in modules:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
