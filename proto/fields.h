@@ -36,7 +36,7 @@ typedef struct Value {
 } Value;
 
 /* Bytes of the struct of a row, at most. */
-#define FIELD_ROW_MAX 256
+#define FIELD_ROW_MAX 1024
 
 typedef enum FieldType {
     FIELD_TEXT,   /* Text */

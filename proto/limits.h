@@ -89,6 +89,7 @@
 #define SAVE_SECONDS       300u /* for saving or loading the variables */
 #define LIMIT_LANGUAGE     32u  /* bytes of the name of a language */
 #define LIMIT_BRANCHES     16u
+#define LIMIT_FORKS        32u /* made at once */
 #define LIMIT_CHECKPOINTS  64u /* of a session and its branches; with one more the oldest goes */
 #define MEMORY_MINIMUM     (64u << 20)
 #define PIDS_MINIMUM       16u

@@ -164,6 +164,10 @@ LIMPET_API int limpet_interrupt(LimpetClient *client, const char *session, bool 
 /* Ends a running call and starts a new interpreter; /session is kept. *epoch (may be NULL): the new one. */
 LIMPET_API int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch);
 
+/* Saves the session with everything in it, when what runs or waits has ended, and removes its container. The
+ * next request wakes it. LIMPET_BUSY where it is in use, or has branches or contexts. */
+LIMPET_API int limpet_sleep(LimpetClient *client, const char *session);
+
 /* Ends a running call, which is answered with LIMPET_FAILED, and removes the container; of a branch, ends
  * that branch alone. *out and *err get what exit functions wrote, to be freed, or NULL; both may be NULL. */
 LIMPET_API int limpet_close(LimpetClient *client, const char *session, char **out, char **err);

@@ -66,6 +66,12 @@ LIMPET_API int limpet_drop(LimpetClient *client, const char *session, const char
 LIMPET_API int limpet_branch(LimpetClient *client, const char *session, const char *name,
                              const char *checkpoint, LimpetOpened *opened);
 
+/* Makes `n` sessions of these names, in containers of their own, with copies of the live variables and the
+ * files of the session; all, or none. `opened` has room for `n`, or is NULL. LIMPET_SESSION_EXISTS where
+ * there is one of such a name. */
+LIMPET_API int limpet_fork(LimpetClient *client, const char *session, const char *const *names, size_t n,
+                           LimpetOpened *opened);
+
 /* Makes the session SESSION/NAME with nothing in it, or attaches to it: a context, whose code is in
  * `language`, NULL for Python, and begins in the directory `cwd`, NULL for /session. `name` NULL is that of
  * the language. It shares the container and the files, and is used and closed as a session.

@@ -105,6 +105,53 @@ int limpet_branch(LimpetClient *client, const char *session, const char *name, c
     return client_result(client, call_open(client, &call, opened));
 }
 
+typedef struct Names {
+    const char *const *names;
+    size_t n;
+} Names;
+
+static void write_names(Writer *w, const void *source)
+{
+    const Names *names = source;
+
+    write_array(w, (uint32_t)names->n);
+    for (size_t i = 0; i < names->n; i++)
+        write_text(w, names->names[i]);
+}
+
+static int take_forked(LimpetOpened *ret, size_t n, const MsgForked *reply, Problem *problem)
+{
+    MsgOpenReply row;
+    int r = 0;
+
+    if (value_count(&reply->sessions) != n)
+        return problem_set(problem, ERR_PROTOCOL_MISMATCH, "the controller made another number of sessions");
+    for (uint32_t i = 0; ret && r == 0 && i < n; i++) {
+        value_row(&row, MsgOpenReply, &reply->sessions, i);
+        r = take_opened(&ret[i], &row, problem);
+    }
+    return r;
+}
+
+int limpet_fork(LimpetClient *client, const char *session, const char *const *names, size_t n,
+                LimpetOpened *opened)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    const Names given = {names, n};
+    const MsgFork asked = {.session = text_of(session), .names = {.write = write_names, .source = &given}};
+    ClientCall call = {0};
+    MsgForked body;
+    int r;
+
+    client_begin(client, &call, MSG_FORK, MsgFork, &asked);
+    r = client_call(client, &call, &reply);
+    if (!r)
+        r = reply_decode(&body, MsgForked, &reply.message.body, &client->problem);
+    if (!r)
+        r = take_forked(opened, n, &body, &client->problem);
+    return client_result(client, r);
+}
+
 int limpet_context(LimpetClient *client, const char *session, const char *name, const char *language,
                    const char *cwd, LimpetOpened *opened)
 {
@@ -151,6 +198,13 @@ int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
     if (!r && epoch)
         *epoch = body.epoch;
     return client_result(client, r);
+}
+
+int limpet_sleep(LimpetClient *client, const char *session)
+{
+    _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+
+    return client_result(client, call_session(client, MSG_SLEEP, session, &reply));
 }
 
 int limpet_close(LimpetClient *client, const char *session, char **out, char **err)

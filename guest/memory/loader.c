@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
-#include <linux/time.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -266,13 +265,15 @@ static void check_kernel(void)
     require(kernels == 0, "it was written under another kernel");
 }
 
-/* Deadlines would be far away. A machine that was restarted has begun to count anew. */
-static void check_clock(void)
+/* Deadlines would be far away, and what was not written to the disk before is lost. */
+static void check_boot(void)
 {
-    struct timespec now;
+    char id[64];
+    int fd = (int)RAW(SYS_open, MEMORY_BOOT_ID, O_RDONLY | O_CLOEXEC);
+    long n = RAW(SYS_read, fd, id, sizeof(id));
 
-    RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-    require((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >= loader.index.head->clock,
+    RAW(SYS_close, fd);
+    require(n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot,
             "the machine has been restarted since it was written");
 }
 
@@ -461,7 +462,7 @@ __attribute__((used)) static _Noreturn void begin(const long *arguments)
     read_index((const char *)arguments[2]); /* NOLINT */
     read_own();
     check_kernel();
-    check_clock();
+    check_boot();
     check_files();
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "call become"

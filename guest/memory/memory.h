@@ -43,11 +43,14 @@ typedef struct MemoryFit {
     uint64_t kernel, processor;
 } MemoryFit;
 
+/* Names this start of the machine. */
+#define MEMORY_BOOT_ID "/proc/sys/kernel/random/boot_id"
+
 typedef struct MemoryHead {
     char magic[16];
     uint64_t size; /* of the whole file */
     MemoryFit fit;
-    uint64_t clock;  /* CLOCK_MONOTONIC: deadlines in the memory count by it */
+    uint64_t boot;   /* hash of MEMORY_BOOT_ID: deadlines in the memory count from the start of the machine */
     uint64_t thread; /* the thread pointer */
     uint64_t entry;  /* void entry(int channel): never returns */
     uint64_t stack;  /* on which it is called */

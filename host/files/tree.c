@@ -271,13 +271,24 @@ static int copy_directory(TreeCopy *copy, int from, const struct stat *st, int t
     _cleanup_(closep) int original = beneath_open(from, name, O_RDONLY | O_DIRECTORY, 0);
     if (original < 0)
         return original;
-    if (mkdirat(to, name, 0700) < 0)
-        return -errno;
+    int made = mkdirat(to, name, 0700) < 0 ? -errno : 0;
+    if (made < 0 && made != -EEXIST)
+        return made;
     _cleanup_(closep) int new = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (new < 0)
-        return -errno;
+        return made < 0 ? made : -errno;
     r = copy_contents(copy, original, new, NULL, depth);
     return r < 0 ? r : settle(new, st);
+}
+
+static int copy_found(TreeCopy *copy, int from, int handle, const struct stat *st, int to, const char *name,
+                      unsigned depth)
+{
+    if (S_ISDIR(st->st_mode))
+        return copy_directory(copy, from, st, to, name, depth + 1);
+    if (S_ISREG(st->st_mode))
+        return copy_regular(copy, handle, st, to, name);
+    return S_ISLNK(st->st_mode) ? copy_symlink(handle, st, to, name) : 0;
 }
 
 static int copy_entry(TreeCopy *copy, int from, int to, const char *name, unsigned depth)
@@ -288,11 +299,10 @@ static int copy_entry(TreeCopy *copy, int from, int to, const char *name, unsign
 
     if (r < 0)
         return r;
-    if (S_ISDIR(st.st_mode))
-        return copy_directory(copy, from, &st, to, name, depth + 1);
-    if (S_ISREG(st.st_mode))
-        return copy_regular(copy, handle, &st, to, name);
-    return S_ISLNK(st.st_mode) ? copy_symlink(handle, &st, to, name) : 0;
+    r = copy_found(copy, from, handle, &st, to, name, depth);
+    if (r == -EEXIST && remove_tree(to, name, NULL) == 0)
+        r = copy_found(copy, from, handle, &st, to, name, depth);
+    return r;
 }
 
 /* `from` is open for reading. */

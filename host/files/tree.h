@@ -30,7 +30,7 @@ int copier_copy(Copier *copier, int from, int to, off_t size, uint8_t ret_sha256
  * `to`. Regular files share their extents with the original where the filesystem can, and are copied
  * otherwise; holes stay holes, symbolic links stay what they are, everything else is left out. Modes, owners
  * and times are kept; where an owner cannot be, everybody may do what the owner could. setuid and setgid are
- * dropped.
+ * dropped. Directories that are in `to` already stay, with what is in them; other files make way.
  *
  * What the copy takes (each name counts as a block, shared extents do not count) goes to ret_bytes, and may
  * be at most `budget`: TooLarge beyond, and where the filesystem has no room. Negative with the problem set

@@ -24,7 +24,7 @@ static const Op *const operations[] = {
     &op_files,       &op_start,       &op_processes, &op_process,
     &op_connect,     &op_template,    &op_templates, &op_remove_template,
     &op_set_network, &op_save,        &op_load,      &op_export,
-    &op_install,     &op_artifact,
+    &op_install,     &op_artifact,    &op_sleep,     &op_fork,
 };
 
 /* NULL when clients may not send this kind. */

@@ -15,7 +15,8 @@ typedef struct Op {
 extern const Op op_hello, op_open, op_run, op_exec, op_interrupt, op_reset, op_close, op_sessions, op_result,
     op_put, op_get, op_shutdown, op_checkpoint, op_checkpoints, op_rollback, op_drop, op_branch, op_context,
     op_commit, op_namespace, op_files, op_start, op_processes, op_process, op_connect, op_template,
-    op_templates, op_remove_template, op_set_network, op_save, op_load, op_export, op_install, op_artifact;
+    op_templates, op_remove_template, op_set_network, op_save, op_load, op_export, op_install, op_artifact,
+    op_sleep, op_fork;
 
 /* Decodes the body into *ret, a `type`; answers the request and returns false when it does not fit. */
 #define op_decode(request, ret, type, body) op_decode_as(request, (type *){ret}, SCHEMA(type), body)

@@ -103,6 +103,7 @@ static const struct {
     [JOB_STAGE] = {do_stage, NEEDS_TENANT},
     [JOB_UNSTAGE] = {do_unstage, NEEDS_TENANT},
     [JOB_RESTORE] = {do_restore, NEEDS_TENANT},
+    [JOB_FORK] = {do_fork, NEEDS_TENANT},
     [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_TENANT},
     [JOB_PUT_TEMPLATE] = {do_put_template, NEEDS_TENANT},
     [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},

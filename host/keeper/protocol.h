@@ -42,6 +42,7 @@
     JOB(STAGE, JobCheckpoint, JobNothing, true)                                                              \
     JOB(UNSTAGE, JobOf, JobNothing, true)                                                                    \
     JOB(RESTORE, JobOf, JobNothing, true)                                                                    \
+    JOB(FORK, JobFork, JobNothing, true)                                                                     \
     JOB(TAKE_TEMPLATE, JobTemplate, JobTaken, true)                                                          \
     JOB(PUT_TEMPLATE, JobTemplate, JobNothing, true)                                                         \
     JOB(DROP_TEMPLATE, JobTemplateGone, JobNothing, false)                                                   \

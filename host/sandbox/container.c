@@ -404,6 +404,8 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
 
     if (!failure && begin_container(sandbox, &problem) < 0)
         failure = &problem;
+    if (!failure && sandbox->owner->placed)
+        sandbox->owner->placed(sandbox);
     if (!failure)
         return;
     sandbox_fail_waiting(sandbox, failure);
@@ -442,6 +444,8 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assign
     sandbox->user = sandbox->files.user = assignment->user;
     sandbox->restorer = assignment->restorer;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s",
+             assignment->packages ? assignment->packages : "");
     r = sandbox_begin(sandbox, assignment->output_id, problem);
     if (r < 0)
         return r;

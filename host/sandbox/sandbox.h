@@ -54,6 +54,8 @@ typedef struct SandboxOwner {
     /* A message that is about no request that is SENT; never NULL. -EPROTO with the problem set when no
      * honest supervisor says that. */
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
+    /* Its directories are there, and its container is begun. Not told where they need no thread. */
+    void (*placed)(Sandbox *sandbox);
     /* The sandbox is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
     /* The sandbox could not be had; closing follows, or parked for one that was WAKING. */
@@ -84,6 +86,7 @@ typedef struct SandboxAssignment {
     const char *name;
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
+    const char *packages;  /* the set that it begins with; NULL: none. A spare has none */
 } SandboxAssignment;
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */

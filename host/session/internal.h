@@ -21,7 +21,19 @@ void close_replies_init(CloseReplies *replies);
 void close_replies_send(Sessions *all, CloseReplies *replies);
 void session_end(Session *session, CloseReplies *replies); /* frees it */
 
+/* As the request that opens it is answered. */
+void session_write_opened(Session *session, Writer *w);
+
+/* fork.c */
+/* The directories of a session that is made are there. */
+void session_fork_placed(Session *root);
+
 /* saved.c */
+/* Beginning of the places of variables that were saved: the interpreter removes old ones that were left
+ * behind. */
+#define SAVED_PLACES "/session/.limpet-saved-"
+/* Has the supervisor remove one; nobody waits for that. What stays is replaced the next time. */
+void saved_place_remove(Sandbox *sandbox, const char *place);
 /* The root session was idle for its ttl, and its options say that it is saved then. */
 void session_save_idle(Session *root);
 /* Events of one that is SAVED, whose sandbox is WAKING: its supervisor has connected, and says something; it

@@ -1,7 +1,8 @@
-/* Sessions that are saved when they have been idle for their ttl, and woken when they are wanted again. Their
- * variables go to a directory of /session, and their container goes; a woken one gets a new container, and
- * before anything else happens in that it is given the variables. Until it is written down that it has them
- * the session is saved: whatever goes wrong, it is begun anew from what is on disk. */
+/* Sessions that are saved when they have been idle for their ttl, or when a client says so, and woken when
+ * they are wanted again. Their variables go to a directory of /session, and their container goes; a woken one
+ * gets a new container, and before anything else happens in that it is given the variables. Until it is
+ * written down that it has them the session is saved: whatever goes wrong, it is begun anew from what is on
+ * disk. */
 #include "host/session/checkpoint_files.h"
 #include "host/session/internal.h"
 #include "host/session/limits.h"
@@ -9,7 +10,7 @@
 #include "proto/base/log.h"
 #include "proto/schema.h"
 
-#define SAVED_PLACE "/session/.limpet-saved-idle"
+#define SAVED_PLACE SAVED_PLACES "idle"
 
 /* ---- the directory of the variables ---- */
 
@@ -32,10 +33,9 @@ static void removal_failed(GuestRequest *request, const Problem *problem)
 
 static const GuestRequestOps removal_ops = {.message = removal_answered, .fail = removal_failed};
 
-/* Has the supervisor remove the directory; nobody waits for that. What stays is replaced the next time. */
-static void saved_place_remove(Sandbox *sandbox)
+void saved_place_remove(Sandbox *sandbox, const char *place)
 {
-    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(SAVED_PLACE), .recursive = true}};
+    const MsgFileAsk ask = {.has_remove = true, .remove = {.path = text_of(place), .recursive = true}};
     GuestRequest *request = calloc(1, sizeof(*request));
 
     if (!request)
@@ -66,70 +66,107 @@ static bool can_be_saved(const Session *root)
     return sandbox->state == SANDBOX_READY && is_alone(root) && sandbox_is_quiet(sandbox);
 }
 
-static void stay(Session *root, const char *reason)
+static void note_stay(const Session *root, const char *reason)
 {
     log_info("idle session not saved", "session=%s reason=%s", root->name, reason);
 }
 
-/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on,
- * and the place of what was saved is removed. */
-static void put_away(Session *root, uint64_t used)
+/* The place of what was saved is removed. */
+static void stay(Session *root, Request *request, ErrorCode code, const char *reason)
+{
+    note_stay(root, reason);
+    saved_place_remove(root->sandbox, SAVED_PLACE);
+    if (request)
+        request_fail_text(request, code, "the session '%s' stays awake: %s", root->name, reason);
+}
+
+/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on. */
+static void put_away(Session *root, uint64_t used, Request *request)
 {
     Sandbox *sandbox = root->sandbox;
 
-    if (root->state != SESSION_READY)
-        return;
     if (!can_be_saved(root)) {
-        stay(root, "it is in use again");
-        saved_place_remove(sandbox);
+        stay(root, request, ERR_BUSY, "it is in use again");
         return;
     }
     session_set_state(root, SESSION_SAVED);
     if (!sandbox_park(sandbox)) {
         session_set_state(root, SESSION_READY);
-        stay(root, "its journal cannot be written");
-        saved_place_remove(sandbox);
+        stay(root, request, ERR_SAVE_FAILED, "its journal cannot be written");
         return;
     }
     loop_timer_cancel(&root->idle_timer);
     root->used = used;
     log_info("idle session saved", "session=%s", root->name);
+    if (request)
+        request_reply_empty(request);
 }
 
 static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     Session *root = order->to_guest.session;
+    Request *request = order->request;
     uint64_t used = root->used;
+    Problem closed = PROBLEM_NULL;
 
+    if (root->state != SESSION_READY) {
+        session_closed_problem(root, "it ended while it was saved", &closed);
+        order_fail(order, &closed);
+        return 0;
+    }
+    order->request = NULL;
     order_reply(order, NULL);
-    put_away(root, used);
+    put_away(root, used, request);
     return 0;
 }
 
 static void on_save_refused(Order *order, const Problem *problem)
 {
-    stay(order->to_guest.session, problem->text);
-    saved_place_remove(order->to_guest.sandbox);
+    note_stay(order->to_guest.session, problem->text);
+    saved_place_remove(order->to_guest.sandbox, SAVED_PLACE);
     order_fail(order, problem);
 }
 
 static const OrderOps save_ops = {
     .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_save_refused};
 
-/* Saves an idle session. One that cannot be saved has its whole time again. */
-void session_save_idle(Session *root)
+static void save(Order *order)
 {
-    Order *order = can_be_saved(root) ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
-
-    if (!order) {
-        session_start_ttl(root);
-        return;
-    }
     order_set_body(
         order, MsgSaveOrder,
         (&(MsgSaveOrder){
             .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
     order_queue(order);
+}
+
+/* Saves an idle session. One that cannot be saved has its whole time again. */
+void session_save_idle(Session *root)
+{
+    Order *order = can_be_saved(root) ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
+
+    if (order)
+        save(order);
+    else
+        session_start_ttl(root);
+}
+
+void session_sleep(Session *root, Request *request)
+{
+    Order *order;
+
+    if (session_is_asleep(root))
+        request_reply_empty(request);
+    else if (root->state == SESSION_SAVED)
+        request_fail_text(request, ERR_BUSY, "the session '%s' is being woken; try again then", root->name);
+    else if (session_is_unsettled(root))
+        request_fail_text(request, ERR_BUSY, "the session '%s' is being restored; try again then",
+                          root->name);
+    else if (!is_alone(root))
+        request_fail_text(
+            request, ERR_BUSY,
+            "the session '%s' has branches or contexts, which cannot be saved; close them first", root->name);
+    else if ((order = order_new(sizeof(*order), &save_ops, root, request)))
+        save(order);
 }
 
 /* ---- waking ---- */
@@ -195,7 +232,7 @@ void session_on_woken(Session *root)
     session_set_state(root, SESSION_STARTING);
     root->all->events->ready(root);
     checkpoint_files_prune(root->sandbox, &none, NULL);
-    saved_place_remove(root->sandbox);
+    saved_place_remove(root->sandbox, SAVED_PLACE);
     session_all_ready(root);
     woken(root, NULL);
 }

@@ -73,11 +73,17 @@ static void sessions_remove(Session *session)
 
 /* ---- opening ---- */
 
-static void answer_open(Session *session, Request *request)
-{
+/* The reply to `open`, and what it refers to. */
+typedef struct Opened {
     const char *names[SANDBOX_LIMITS];
-    const TextList missing = {names, sandboxes_not_enforced(session->all->sandboxes, names)};
-    const MsgOpenReply reply = {
+    TextList missing;
+    MsgOpenReply reply;
+} Opened;
+
+static void say_opened(Opened *ret, Session *session)
+{
+    ret->missing = (TextList){ret->names, sandboxes_not_enforced(session->all->sandboxes, ret->names)};
+    ret->reply = (MsgOpenReply){
         .session = text_of(session->name),
         .instance = text_of(session->instance),
         .created = !session->announced,
@@ -85,11 +91,25 @@ static void answer_open(Session *session, Request *request)
         .has_options = true,
         .options = session_options_to_wire_public(&session->sandbox->options),
         .language = text_of(session->language[0] ? session->language : NULL),
-        .not_enforced = missing.n ? value_texts(&missing) : (Value){.write = NULL},
+        .not_enforced = ret->missing.n ? value_texts(&ret->missing) : (Value){.write = NULL},
     };
-
     session->announced = true;
-    request_answer(request, MsgOpenReply, &reply);
+}
+
+static void answer_open(Session *session, Request *request)
+{
+    Opened opened;
+
+    say_opened(&opened, session);
+    request_answer(request, MsgOpenReply, &opened.reply);
+}
+
+void session_write_opened(Session *session, Writer *w)
+{
+    Opened opened;
+
+    say_opened(&opened, session);
+    body_write(w, MsgOpenReply, &opened.reply);
 }
 
 void session_wait_open(Session *session, Request *request)
@@ -176,7 +196,7 @@ void session_move_in(Session *session, Sandbox *sandbox)
 static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxAssignment *assignment,
                  SessionOptions *options, Problem *problem)
 {
-    if (*options->packages && !tmpl)
+    if ((*options->packages && !tmpl) || assignment->packages)
         return 0;
     return pool_assign(ret, all->pool, tmpl, assignment, options, &session_owner, problem);
 }
@@ -594,8 +614,14 @@ static void on_parked(Sandbox *sandbox)
         session_wake(sandbox->root);
 }
 
+static void on_placed(Sandbox *sandbox)
+{
+    session_fork_placed(sandbox->root);
+}
+
 const SandboxOwner session_owner = {
     .hello = on_hello,
+    .placed = on_placed,
     .message = on_message,
     .ready = on_ready,
     .failed = on_failed,

@@ -122,6 +122,10 @@ void session_wake(Session *root);
 /* A controller before us has saved it. */
 void session_restore_saved(Session *root);
 
+/* Saves it now, as when it has been idle for its ttl: after what runs or waits. The request is answered once
+ * it is SAVED, or why it is not. */
+void session_sleep(Session *root, Request *request);
+
 /* Returns whether the session is SAVED, and nobody wakes it. */
 bool session_is_asleep(const Session *session);
 

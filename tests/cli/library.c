@@ -121,7 +121,7 @@ static int state(LimpetClient *client, LimpetResult **ret)
     LimpetCheckpoints *list = NULL;
     LimpetRollback *back = NULL;
     LimpetNamespace *names = NULL;
-    LimpetOpened opened;
+    LimpetOpened opened, forks[2];
     LimpetRun request;
     uint64_t count = 0, epoch = 0;
 
@@ -132,6 +132,7 @@ static int state(LimpetClient *client, LimpetResult **ret)
     if (limpet_checkpoint(client, "a", "n", true, &taken) || limpet_checkpoints(client, "a", &list) ||
         limpet_rollback(client, "a", "n", &back) || limpet_drop(client, "a", "n") ||
         limpet_branch(client, "a", "b", NULL, &opened) ||
+        limpet_fork(client, "a", (const char *const[]){"c", "d"}, 2, forks) || limpet_sleep(client, "a") ||
         limpet_context(client, "a", "js", "javascript", NULL, NULL) ||
         limpet_commit(client, "a", "b", &count, &epoch) || limpet_commit(client, "a", "b", NULL, NULL) ||
         limpet_namespace(client, "a", &names) || limpet_run(client, &request, ret))
@@ -144,6 +145,7 @@ static int state(LimpetClient *client, LimpetResult **ret)
            back->files_restored);
     print_texts("not restored", back->not_restored, back->n_not_restored);
     printf("%s %s %d\n%d %d\n", opened.session, opened.instance, opened.created, (int)count, (int)epoch);
+    printf("forks %s %s\n", forks[0].session, forks[1].session);
     print_variables("variable", names->variables, names->n_variables);
     printf("more %d\n", (int)names->more);
     print_state(*ret);

@@ -9,7 +9,7 @@ import subprocess
 def test_help(limpet):
     overview = limpet()
     assert overview.returncode == 0
-    for command in ("run repl open ls vars close reset interrupt put get files checkpoint checkpoints rollback drop branch context "
+    for command in ("run repl open ls vars close reset interrupt put get files checkpoint checkpoints rollback drop branch fork sleep context "
                     "commit logs shutdown doctor image jupyter mcp serve key completion version help").split():
         assert re.search(rf"^  {command} ", overview.out, re.M)
         assert limpet("help", command).out.startswith(f"Usage: limpet {command}")

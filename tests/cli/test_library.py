@@ -120,6 +120,8 @@ def test_state(program, tmp_path):
         checkpoint=dict(checkpoint=checkpoint, dropped=["c0", "c00"]), checkpoints=dict(checkpoints=[first]),
         rollback=dict(checkpoint="c2", execution_count=7, epoch=2, files="restored", not_restored=["thread 't'"]),
         drop={}, branch=dict(session="a/b", instance="i", created=True, engine="local", options={}),
+        fork=dict(sessions=[dict(session=name, instance="i", created=True, engine="local", options={}) for name in ("c", "d")]),
+        sleep={},
         context=dict(session="a/js", instance="i", created=True, engine="local", options={}, language="javascript"),
         commit=dict(execution_count=9, epoch=3), namespace=dict(names=[X, ZERO, I], more=5),
         run=record(session="a", status="error", state="rolled_back", not_restored=["thread 't'"],
@@ -135,7 +137,7 @@ def test_state(program, tmp_path):
         "c2 n a 7 1.5 0 1 4096 c1", "dropped c0", "dropped c00",
         "1 checkpoint", "c1 none a 7 1.5 1 0 4096 none",
         "c2 7 2 1", "not restored thread 't'",
-        "a/b i 1", "9 3",
+        "a/b i 1", "9 3", "forks c d",
         *[f"variable {line}" for line in VARIABLES], "more 5",
         "back to c2 after 7, protected 1 after 7, no reason", "not restored thread 't'",
         f"added {VARIABLES[0]}", f"changed {VARIABLES[2]}", "deleted d", "more 2",
@@ -144,6 +146,8 @@ def test_state(program, tmp_path):
     assert sent["rollback"] == sent["drop"] == {"session": "a", "checkpoint": "n"}
     assert sent["branch"] == {"session": "a", "name": "b", "checkpoint": None}
     assert sent["context"] == {"session": "a", "name": "js", "language": "javascript"}
+    assert sent["fork"] == {"session": "a", "names": ["c", "d"]}
+    assert sent["sleep"] == {"session": "a"}
     assert sent["commit"] == {"session": "a", "branch": "b"}
     assert sent["checkpoints"] == sent["namespace"] == {"session": "a"}
     assert sent["run"]["on_error"] == "rollback"

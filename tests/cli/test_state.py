@@ -107,6 +107,25 @@ def test_branch(limpet):
     assert json.loads(text) == {name: opened[name] for name in ("session", "instance", "created", "engine")}
 
 
+def test_fork(limpet):
+    opened = [dict(session=name, instance="i", created=True, engine="oci", options={}) for name in ("b", "c")]
+    with answering(limpet, fork=dict(sessions=opened)) as controller:
+        result = limpet("fork", "a", "b", "c")
+        assert controller.wait("fork").body == {"session": "a", "names": ["b", "c"]}
+        lines = limpet("fork", "--json", "a", "b", "c").out.splitlines()
+        few = limpet("fork", "a", "b")
+    assert (result.returncode, result.out, result.err) == (0, "opened b (oci)\nopened c (oci)\n", "")
+    assert [json.loads(line)["session"] for line in lines] == ["b", "c"]
+    assert few.returncode == 125 and "another number of sessions" in few.err
+
+
+def test_sleep(limpet):
+    with answering(limpet, sleep={}) as controller:
+        result = limpet("sleep", "a", "b")
+        assert [body["session"] for body in controller.bodies("sleep")] == ["a", "b"]
+    assert (result.returncode, result.out, result.err) == (0, "", "")
+
+
 def test_commit(limpet):
     with answering(limpet, commit=dict(execution_count=9, epoch=2)) as controller:
         result = limpet("commit", "a", "a/try")

@@ -18,7 +18,9 @@ from limpet.serve.e2b._sandboxes import Sandboxes
 
 from tests.support import ROOT
 
-from .conftest import made, options, until
+from tests.support.gateway import Gateway
+
+from .conftest import UNLIMITED, made, options, until
 
 
 def items(where, **query):
@@ -121,16 +123,18 @@ def test_time_runs_out(where):
         Sandbox.create(**where, timeout=1_000_000)
 
 
-def test_forks_have_variables_of_their_own_and_the_same_files(where):
+def test_forks_have_variables_and_files_of_their_own(where):
     with made(Sandbox, where) as sandbox:
         sandbox.run_code("x = [1]")
+        sandbox.files.write("there", "before")
         first, second = sandbox.fork(count=2)
         try:
             assert first.run_code("x.append('first'); x").text == "[1, 'first']"
             assert second.run_code("x.append('second'); x").text == "[1, 'second']"
             assert sandbox.run_code("x").text == "[1]"
-            first.files.write("seen", "by all")
-            assert second.files.read("seen") == sandbox.files.read("seen") == "by all"
+            assert first.files.read("there") == "before"
+            first.files.write("own", "f")
+            assert not second.files.exists("own") and not sandbox.files.exists("own")
             context = first.create_code_context()
             assert context.id not in [each.id for each in sandbox.list_code_contexts()]
             assert first.run_code("'own'", context=context).text == "own"
@@ -146,15 +150,23 @@ def test_forks_have_variables_of_their_own_and_the_same_files(where):
         assert not second.is_running()
 
 
-def test_forks_that_there_is_no_room_for_are_told_one_by_one(where):
-    with made(Sandbox, where) as sandbox:
-        forks = sandbox.fork(count=20)
-        failed = [each for each in forks if isinstance(each, Exception)]
-        assert 0 < len(failed) < 20 and all("16" in str(each) for each in failed)
-        for each in forks:
-            if each not in failed:
-                each.kill()
-        assert sandbox.run_code("1").text == "1"
+def test_forks_that_there_is_no_room_for_are_told_one_by_one(limpetd, tmp_path):  # noqa: F811
+    gateway = Gateway(limpetd.socket, tmp_path, *UNLIMITED, "--max-sessions", "3")
+    gateway.ada = gateway.key("create", "ada")
+    gateway.start()
+    try:
+        with made(Sandbox, options(gateway)) as sandbox:
+            sandbox.run_code("x = 1")
+            forks = sandbox.fork(count=4)
+            failed = [each for each in forks if isinstance(each, Exception)]
+            assert len(failed) == 2 and all("3 are allowed" in str(each) for each in failed)
+            for each in forks:
+                if each not in failed:
+                    assert each.run_code("x").text == "1"
+                    each.kill()
+            assert sandbox.run_code("x").text == "1"
+    finally:
+        gateway.stop()
 
 
 @pytest.mark.parametrize(

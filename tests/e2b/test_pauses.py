@@ -266,5 +266,5 @@ def test_files_for_data_wait_as_well(gateway, where, isolates):
         again = sandbox.connect(**where)
         assert again.run_code("open('/data/d').read()").text == "data"
         assert client.get(f"{session}/data").json() == {"uploaded": {"d": 4}}
-        assert "/data" in fork.connect(**where).run_code("1").error.value
+        assert fork.connect(**where).run_code("open('/data/d').read()").text == "data"
         assert fork.kill()

@@ -139,6 +139,8 @@ OPERATIONS = {
     "rollback": {"checkpoint": "mark"},
     "drop": {"checkpoint": "mark"},
     "branch": {"name": "theirs"},
+    "fork": {"names": ["theirs"]},
+    "sleep": {},
     "context": {"language": "bash"},
     "commit": {"branch": "try"},
     "put": {"path": "f", "offset": 0, "data": b"theirs", "last": True},

@@ -36,7 +36,7 @@ def test_a_single_large_object(session):
     ],
 )
 def test_the_session_survives_its_memory(small, fill):
-    for _ in range(4):
+    for _ in range(2):
         reply = small.run(f"hoard = []\n{fill}")
         assert reply.error["name"] == "MemoryError"
         # All that it holds is still there.

@@ -173,11 +173,11 @@ def refused(path, directory):
     return str(refusal.value)
 
 
-HEAD = struct.Struct("=16s7Q4I")  # magic, size, kernel, processor, clock, thread, entry, stack; files, mappings, runs, text
+HEAD = struct.Struct("=16s7Q4I")  # magic, size, kernel, processor, boot, thread, entry, stack; files, mappings, runs, text
 
 
 def mangle(path, **fields):
-    names = ["magic", "size", "kernel", "processor", "clock", "thread", "entry", "stack", "files", "mappings", "runs", "text"]
+    names = ["magic", "size", "kernel", "processor", "boot", "thread", "entry", "stack", "files", "mappings", "runs", "text"]
     with open(path, "r+b") as file:
         head = dict(zip(names, HEAD.unpack(file.read(HEAD.size))))
         file.seek(0)
@@ -190,9 +190,9 @@ def test_where_it_does_not_fit(kept, tmp_path):
     assert "another kernel" in refused(kept, tmp_path)
     mangle(kept, kernel=head["kernel"], processor=1)
     assert "another kind of processor" in refused(kept, tmp_path)
-    mangle(kept, processor=head["processor"], clock=1 << 62)
+    mangle(kept, processor=head["processor"], boot=1)
     assert "restarted" in refused(kept, tmp_path)
-    mangle(kept, clock=head["clock"])
+    mangle(kept, boot=head["boot"])
     Frozen.of_file(kept, tmp_path).close()
     times = os.stat(tmp_path / "library.so")
     with open(tmp_path / "library.so", "r+b") as file:  # another build of the same size, at the same time

@@ -225,8 +225,8 @@ async def test_standard_output_is_the_protocol_alone(raw, tmp_path):
         (["--allow", "x"], "--tools has no function 'x'"),
     ],
 )
-def test_wrong_options(options, said):
-    done = subprocess.run([sys.executable, "-m", "limpet.mcp", *options], env=environment(), capture_output=True, text=True)
+def test_wrong_options(preloaded, options, said):
+    done = subprocess.run(preloaded.command("limpet.mcp", *options), env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and "Try 'limpet mcp --help'" in done.stderr
 
 

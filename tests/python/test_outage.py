@@ -58,6 +58,7 @@ ASKED_AGAIN = {
     "close": lambda client, session: session.close(),
     "checkpoints": lambda client, session: session.checkpoints(),
     "namespace": lambda client, session: session.namespace(),
+    "sleep": lambda client, session: session.sleep(),
     "run": lambda client, session: session.run("x").result,
 }
 
@@ -69,11 +70,12 @@ ONCE = {
     "drop": lambda session: session.drop("c1"),
     "branch": lambda session: session.branch("b"),
     "commit": lambda session: session.commit("b"),
+    "fork": lambda session: session.fork("b"),
 }
 
 
 def test_every_request_is_one_or_the_other():
-    requests = {NAMES[number] for number in range(KINDS["open"], KINDS["namespace"] + 1)} - {"shutdown"}
+    requests = {NAMES[number] for number in range(KINDS["open"], KINDS["fork"] + 1)} - {"shutdown", "context"}
     assert ASKED_AGAIN.keys() | ONCE.keys() == requests
     assert {NAMES[number] for number in _recovery.ONCE} == ONCE.keys() | {"shutdown"}
 

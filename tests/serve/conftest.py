@@ -29,11 +29,11 @@ def guarded(limpetd, tmp_path_factory):  # noqa: F811
 
 @pytest.fixture
 def own_gateway(limpetd, tmp_path):  # noqa: F811
-    """own_gateway(*options, socket=..., **environment): one for this test, started."""
+    """own_gateway(*options, socket=..., whole=..., **environment): one for this test, started."""
     made = []
 
-    def start(*options, socket=None, start=True, **environment):
-        gateway = Gateway(socket or limpetd.socket, tmp_path, *options, environment=environment)
+    def start(*options, socket=None, start=True, whole=False, **environment):
+        gateway = Gateway(socket or limpetd.socket, tmp_path, *options, environment=environment, whole=whole)
         made.append(gateway)
         return gateway.start() if start else gateway
 

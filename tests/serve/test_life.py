@@ -35,7 +35,7 @@ def started(http, session, run_id, code=SLOW):
 
 
 def test_it_ends_when_what_runs_has_ended(own_gateway, limpetd, name):
-    gateway = own_gateway()
+    gateway = own_gateway(whole=True)
     with gateway.client() as http, gateway.client() as looking:
         http.post("/v1/sessions", json={"name": name})
         session, run_id = f"/v1/sessions/{name}", os.urandom(16).hex()

@@ -108,3 +108,22 @@ def test_wrong_options(http, limpetd, body, status):
     if "image" in body and not limpetd.isolates:
         pytest.skip("the engine local has no images")
     assert http.post("/v1/sessions", json=body).status_code == status
+
+
+def test_sleep_and_fork(http, session):
+    run(http, session, "x = [1]")
+    assert http.post(f"{session}/sleep").status_code == 204
+    row = next(row for row in http.get("/v1/sessions").json()["sessions"] if session.endswith(f"/{row['session']}"))
+    assert row["status"] == "saved"
+    made = http.post(f"{session}/forks", json={"count": 2})
+    assert made.status_code == 201
+    forks = [f"/v1/sessions/{each['session']}" for each in made.json()["sessions"]]
+    assert [run(http, each, "x.append(2); x")["result"] for each in forks] == ["[1, 2]"] * 2
+    assert run(http, session, "x")["result"] == "[1]"
+    named = http.post(f"{session}/forks", json={"name": "other"})
+    assert [each["session"] for each in named.json()["sessions"]] == ["other"]
+    again = http.post(f"{session}/forks", json={"name": "other"})
+    assert (again.status_code, again.json()["name"]) == (409, "SessionExists")
+    assert http.post(f"{session}/forks", json={"name": "more", "count": 2}).status_code == 400
+    for each in (*forks, "/v1/sessions/other"):
+        assert http.delete(each).status_code == 204

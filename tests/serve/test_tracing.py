@@ -133,7 +133,7 @@ def test_nobody_waits_for_a_collector_that_is_away(own_gateway, name):
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        gateway = own_gateway(OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_TIMEOUT="1", **SOON)
+        gateway = own_gateway(OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_EXPORTER_OTLP_TIMEOUT="1", whole=True, **SOON)
         with gateway.client() as http:
             http.post("/v1/sessions", json={"name": name}).raise_for_status()
             for _ in range(50):

@@ -120,6 +120,8 @@ class Controller:
                 checkpoint="c1", execution_count=3, epoch=2, files="kept", not_restored=[]
             ),
             "drop": lambda request: request.reply(),
+            "sleep": lambda request: request.reply(),
+            "fork": self.fork,
             "branch": self.branch,
             "commit": lambda request: request.reply(execution_count=4, epoch=2),
             "namespace": lambda request: request.reply(names=[], more=0),
@@ -207,6 +209,10 @@ class Controller:
         body = request.body
         name = f"{body['session']}/{body['name']}"
         request.reply(session=name, instance=f"i-{body['name']}", created=True, engine="local", options={})
+
+    def fork(self, request):
+        opened = [dict(session=name, instance=f"i-{name}", created=True, engine="local", options={}) for name in request.body["names"]]
+        request.reply(sessions=opened)
 
     def checkpoint(self, request):
         fields = {name: request.body[name] for name in ("session", "name", "files") if name in request.body}

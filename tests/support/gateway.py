@@ -1,5 +1,7 @@
 """Gateways, each a process with a directory of its own, and what HTTP clients of tests share."""
 
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -7,6 +9,7 @@ import re
 import select
 import subprocess
 import sys
+import tempfile
 import time
 
 import httpx
@@ -14,15 +17,25 @@ import pytest
 
 from . import CLIENT
 from .limpetd import end_with_parent
+from .preloaded import Preloaded
 
 START = STOP = 60  # seconds
 
 
+@functools.cache
+def preloaded():
+    directory = tempfile.TemporaryDirectory()
+    made = Preloaded(directory.name, "limpet.serve._main", "uvicorn.protocols.http.httptools_impl", "uvicorn.lifespan.on")
+    atexit.register(directory.cleanup)
+    atexit.register(made.close)
+    return made
+
+
 class Gateway:
     """`limpet serve` for the controller behind a socket; `options` are its own, `environment` is added to ours, and
-    `module` is what Python runs."""
+    `module` is what Python runs. A copy of a process that has imported it stands for one that is not `whole`."""
 
-    def __init__(self, socket, directory, *options, environment=None, module="limpet.serve"):
+    def __init__(self, socket, directory, *options, environment=None, module="limpet.serve", whole=False):
         self.directory = pathlib.Path(directory)
         self.state = self.directory / "gateway"
         self.audit = self.directory / "audit"
@@ -32,21 +45,26 @@ class Gateway:
             "LIMPET_SERVE_STATE_DIR": str(self.state), **(environment or {}),
         }  # fmt: skip
         self.options = options
+        self.whole = whole or module != "limpet.serve" or "PYTHONPATH" in (environment or {})
         self.module = module
         self.process = None
         self.port = 0
 
     def start(self, port=0):
-        command = [
-            sys.executable, "-W", "ignore", "-m", self.module, "--port", str(port), "--audit-log", str(self.audit), *self.options,
-        ]  # fmt: skip
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                preexec_fn=end_with_parent,
-            )  # fmt: skip
-        ready, _, _ = select.select([self.process.stdout], [], [], START)
-        line = self.process.stdout.readline().decode() if ready else ""
+        command = [self.module, "--port", str(port), "--audit-log", str(self.audit), *self.options]
+        reading, writing = os.pipe()
+        self.stdout = open(reading)
+        with open(writing, "w"), open(self.log, "ab") as log, open(os.devnull) as nothing:
+            streams = [nothing.fileno(), writing, log.fileno()]
+            if self.whole:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-W", "ignore", "-m", *command], env=self.environment, stdin=streams[0],
+                    stdout=streams[1], stderr=streams[2], preexec_fn=end_with_parent,
+                )  # fmt: skip
+            else:
+                self.process = preloaded().start(streams, self.environment, *command)
+        ready, _, _ = select.select([self.stdout], [], [], START)
+        line = self.stdout.readline() if ready else ""
         found = re.search(r"listening on (https?)://\S+:(\d+)", line)
         if not found:
             self.stop()
@@ -98,7 +116,7 @@ class Gateway:
         finally:
             self.process.kill()
             self.process.wait()
-            self.process.stdout.close()
+            self.stdout.close()
 
 
 def events(response):

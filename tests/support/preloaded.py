@@ -1,7 +1,8 @@
 """Python programs that have imported their modules before they are started: a copy of a process that did it once.
 
-Most of the time of a test of a server is otherwise spent on importing. A stand-in, which imports next to nothing, is
-started in the program's place; the program is a copy that has its arguments, environment, directory and standard streams.
+Most of the time of a test of a server is otherwise spent on importing. Where a command has to start it, a stand-in,
+which imports next to nothing, is started in the program's place. The program is a copy that has the stand-in's arguments,
+environment, directory and standard streams.
 """
 
 import json
@@ -11,7 +12,9 @@ import signal
 import socket
 import sys
 
+PR_SET_PDEATHSIG = 1
 HEADER = 1 << 16
+NUMBER = 4  # bytes of a process's number, and of its status
 
 
 class Preloaded:
@@ -23,7 +26,7 @@ class Preloaded:
         self.listener.bind(self.path)
         self.listener.listen()
         self.pid = os.posix_spawn(
-            sys.executable, [sys.executable, __file__, "serve", *modules], os.environ,
+            sys.executable, [sys.executable, "-W", "ignore", __file__, "serve", *modules], os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, self.listener.fileno(), 0)],
         )  # fmt: skip
 
@@ -31,27 +34,79 @@ class Preloaded:
         """What starts `python -m module arguments...`."""
         return [sys.executable, "-I", "-S", __file__, "start", self.path, module, *arguments]
 
+    def start(self, streams, environment, module, *arguments):
+        """Starts `python -m module arguments...`, which ends with us; `streams` are its standard ones."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.path)
+        send(connection, [[module, *arguments], environment, os.getcwd()], streams)
+        return Program(connection)
+
     def close(self):
         os.kill(self.pid, signal.SIGTERM)
         os.waitpid(self.pid, 0)
         self.listener.close()
 
 
+class Program:
+    """What subprocess.Popen has: signals go to the program itself, and its status is its own."""
+
+    def __init__(self, connection):
+        self.connection, self.returncode = connection, None
+        self.pid = receive(connection)
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            if not select.select([self.connection], [], [], timeout)[0]:
+                raise TimeoutError(f"process {self.pid} has not ended within {timeout} s")
+            self.returncode = receive(self.connection)
+            self.connection.close()
+        return self.returncode
+
+    def poll(self):
+        try:
+            return self.wait(0)
+        except TimeoutError:
+            return None
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def send(connection, what, streams):
+    what = json.dumps(what).encode()
+    assert len(what) < HEADER
+    socket.send_fds(connection, [what], streams)
+
+
+def receive(connection):
+    number = connection.recv(NUMBER, socket.MSG_WAITALL)
+    if len(number) != NUMBER:
+        raise EOFError("the keeper of a preloaded program is gone")
+    return int.from_bytes(number, "little", signed=True)
+
+
 def start(path, *arguments):
     """The stand-in: ends as the program does, which ends with it."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
-        what = json.dumps([arguments, dict(os.environ), os.getcwd()]).encode()
-        assert len(what) < HEADER
-        socket.send_fds(connection, [what], [0, 1, 2])
+        send(connection, [arguments, dict(os.environ), os.getcwd()], [0, 1, 2])
         for fd in range(3):
             os.close(fd)
-        os._exit(int(connection.recv(3) or 1))
+        os._exit(Program(connection).wait() % 256)
 
 
 def serve(*modules):
+    import ctypes
     import importlib
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # tests may be killed
     for module in modules:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
@@ -73,19 +128,24 @@ def keep(connection):
         run(*json.loads(what), fds)
     for fd in fds:
         os.close(fd)
+    tell(connection, pid)
     if connection in select.select([os.pidfd_open(pid), connection], [], [])[0]:
         os.kill(pid, signal.SIGTERM)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    try:
-        connection.send(str(status % 256).encode())
-    except OSError:
-        pass
+    tell(connection, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     os._exit(0)
+
+
+def tell(connection, number):
+    try:
+        connection.send(number.to_bytes(NUMBER, "little", signed=True))
+    except OSError:  # whoever started the program is gone
+        pass
 
 
 def run(arguments, environment, directory, fds):
     import atexit
     import runpy
+    import threading
 
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
@@ -100,7 +160,9 @@ def run(arguments, environment, directory, fds):
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         status = ended.code or 0
+    threading._shutdown()
     atexit._run_exitfuncs()
+    sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # to take apart what was imported takes long
 

@@ -167,6 +167,7 @@ static const struct {
     {"namespace-interpreter-names", "namespace-reply"},
     {"processes", "target"},
     {"reset", "target"},
+    {"sleep", "target"},
     {"run-reply", "record"},
     {"run-reply-between", "record"},
     {"run-reply-full", "record"},

@@ -17,7 +17,6 @@
 #include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/memory/memory.h"
-#include "proto/base/clock.h"
 #include "proto/limits.h"
 
 #define DELETED " (deleted)"
@@ -414,7 +413,8 @@ static int write_index(int fd)
     return r;
 }
 
-/* The head comes last, when all else is on the disk: a file that has one is whole. */
+/* The head comes last: a file that has one is whole. After the machine has failed, when that may not hold, it
+ * fits no more. */
 static int write_file(int fd)
 {
     MemoryHead *head = &found.head;
@@ -426,7 +426,7 @@ static int write_file(int fd)
     int r = write_index(fd);
     if (r == 0)
         r = write_contents(fd);
-    if (r == 0 && (fdatasync(fd) < 0 || pwrite(fd, head, sizeof(*head), 0) != sizeof(*head)))
+    if (r == 0 && pwrite(fd, head, sizeof(*head), 0) != sizeof(*head))
         r = refuse(-EIO, "it cannot be written");
     return r;
 }
@@ -453,10 +453,21 @@ static void describe(void)
             head->fit = memory_fit(vdso, mapping->end - mapping->start);
     }
     memcpy(head->magic, MEMORY_MAGIC, sizeof(MEMORY_MAGIC));
-    head->clock = clock_now();
     head->thread = (uintptr_t)__builtin_thread_pointer();
     head->entry = (uintptr_t)beginning;
     head->stack = (uintptr_t)again.stack + sizeof(again.stack);
+}
+
+static int find_boot(void)
+{
+    char id[64];
+    int fd _cleanup_(closep) = open(MEMORY_BOOT_ID, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, id, sizeof(id));
+
+    if (n <= 0)
+        return refuse(-EIO, "/proc cannot be read");
+    found.head.boot = memory_hash(id, (size_t)n);
+    return 0;
 }
 
 static int keep_in(int directory)
@@ -468,6 +479,8 @@ static int keep_in(int directory)
     if (fd < 0)
         return refuse(-errno, "the file cannot be made");
     r = take_room();
+    if (r == 0)
+        r = find_boot();
     if (r == 0)
         r = find_all();
     if (r == 0) {

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include "guest/supervisor/process/processes.h"
+#include "guest/supervisor/process/spawn.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -287,6 +289,21 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
     strcpy(checkpoint->name, name);
     enter_tree(branch, checkpoint);
     return 0;
+}
+
+bool branch_make_place(const Branch *branch, const char *path)
+{
+    const CommandLine *command_line = branch->set->command_line;
+    int r;
+
+    if (strcmp(command_line->directory, SESSION_PATH) != 0)
+        return false;
+    r = command_line->same_user ? 0 : act_as(command_line->uid);
+    if (r == 0)
+        r = mkdir(path, 0700) < 0 ? -errno : 0;
+    if (!command_line->same_user)
+        act_as_self();
+    return r == 0;
 }
 
 int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
@@ -629,7 +646,8 @@ void branch_start_failed(Branch *branch, const char *why)
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
     bool pristine = checkpoint->kind == CHECKPOINT_PRISTINE;
-    const MsgRestore restore = {.branched = pristine || branch->newborn, .memory = branch->recovery.killed};
+    const MsgRestore restore = {.branched = pristine || branch->newborn || branch->forked,
+                                .memory = branch->recovery.killed};
     int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
 
     branch->outdated = pristine && branch->set->environment_changed;

@@ -109,6 +109,7 @@ struct Branch {
     PendingKill pending_kill;
     Reason fault;            /* what the interpreter did, with KILL_FAULT */
     bool newborn;            /* the branch has no state yet: its first copy is to be made */
+    bool forked;             /* what it goes back to goes on in another sandbox, too */
     bool outdated;           /* the interpreter has yet to be told of the session's environment */
     bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
     ContextPlace place;      /* of a context */
@@ -251,6 +252,11 @@ void branch_protection(const Branch *branch, Protection *ret);
 /* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
  * errno with `why`. */
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
+
+/* Makes the directory in which a copy of the branch is to write its memory for another sandbox, as the code's
+ * user, who removes it, too. False where it cannot be made, or where files have other paths in another
+ * sandbox: memory that has such paths is of no use there. */
+bool branch_make_place(const Branch *branch, const char *path);
 
 /* Makes a checkpoint out of the memory in the file `kept`, as of that call: *ret, which is pending. It is in
  * the line of the branch, which has no other checkpoint, and yet to go there. 0 or a negative errno. */

@@ -203,6 +203,7 @@ static int take_saved(Checkpoint *checkpoint, const Message *message, Problem *p
         log_info("memory not kept", "id=c%" PRIu64 " reason=%.*s", checkpoint->number, (int)said.error.size,
                  said.error.data);
     checkpoint->saves = false;
+    checkpoint->saved = !said.error.data;
     checkpoint->set->on_saved(checkpoint->set, checkpoint);
     return 0;
 }
@@ -280,6 +281,7 @@ int checkpoint_save(Checkpoint *checkpoint, int directory)
     if (r == 0)
         r = channel_send(checkpoint->channel, &out, &directory, 1);
     checkpoint->saves = r > 0;
+    checkpoint->saved = false;
     return r == 0 ? -EPIPE : MIN(r, 0);
 }
 

@@ -56,6 +56,7 @@ struct Checkpoint {
     uint64_t restores; /* copies that were asked of it; the id of the last one */
     bool becomes;      /* no interpreter has been asked for it: the process becomes it */
     bool saves;        /* it writes its memory to a file */
+    bool saved;        /* and has done so, the last time */
 
     pid_t pid;  /* a child of ours that is not reaped; 0: not known yet, or reaped */
     int memory; /* what tells how much it holds (footprint_add_opened); -1: nothing */

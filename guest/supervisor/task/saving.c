@@ -151,6 +151,7 @@ static void gone_back(Tasks *tasks)
     Task *task = &tasks->task;
     const StateChange *change = &task->branch->unreported;
 
+    task->branch->forked = false;
     if (change->state == STATE_ROLLED_BACK && change->checkpoint == task->checkpoint_number) {
         resume(tasks);
         return;
@@ -168,6 +169,7 @@ static void go_back(Tasks *tasks)
         return;
     }
     task->checkpoint_number = task->checkpoint->number;
+    task->branch->forked = task->forks;
     branch_go_back(task->branch, task->checkpoint);
     task_await(tasks, AWAITS_BRANCH, gone_back);
 }
@@ -211,6 +213,40 @@ static int write_memory(Task *task)
     return directory < 0 ? -errno : checkpoint_save(task->checkpoint, directory);
 }
 
+/* A fork has all of it in the memory; the variables are written where that cannot be. */
+static void forked(Tasks *tasks)
+{
+    const Checkpoint *checkpoint = tasks->task.checkpoint;
+
+    if (checkpoint && checkpoint->saved)
+        answer_saved(tasks);
+    else
+        task_await(tasks, AWAITS_INTERPRETER, move);
+}
+
+static void on_fork_due(LoopTimer *timer)
+{
+    forked(container_of(timer, Tasks, task.limit));
+}
+
+static int begin_keeping(Tasks *tasks, void (*late)(LoopTimer *), void (*next)(Tasks *))
+{
+    Task *task = &tasks->task;
+    int r = task->checkpoint ? write_memory(task) : -ESRCH;
+
+    if (r == 0)
+        r = loop_timer_set(task->branch->set->loop, &task->limit, clock_now() + KEEP_LIMIT, late);
+    if (r == 0)
+        task_await(tasks, AWAITS_MEMORY, next);
+    return r;
+}
+
+static void keep_fork(Tasks *tasks)
+{
+    if (begin_keeping(tasks, on_fork_due, forked) < 0)
+        forked(tasks);
+}
+
 /* Without it the variables are there. */
 static void keep_memory(Tasks *tasks)
 {
@@ -219,10 +255,7 @@ static void keep_memory(Tasks *tasks)
 
     if (branch->epoch != task->epoch)
         task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost after it had saved its variables");
-    else if (task->checkpoint && write_memory(task) == 0 &&
-             loop_timer_set(branch->set->loop, &task->limit, clock_now() + KEEP_LIMIT, on_keep_due) == 0)
-        task_await(tasks, AWAITS_MEMORY, answer_saved);
-    else
+    else if (begin_keeping(tasks, on_keep_due, answer_saved) < 0)
         answer_saved(tasks);
 }
 
@@ -251,6 +284,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.moves = true;
     tasks->task.loads = message->kind == MSG_LOAD;
     tasks->task.ends = asked->ends;
+    tasks->task.forks = asked->forks;
     tasks->task.resumes = asked->epoch != NO_UINT;
     tasks->task.epoch = uint_or(asked->epoch, 0);
     tasks->task.execution_count = uint_or(asked->execution_count, 0);
@@ -259,6 +293,8 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     if (tasks->task.resumes)
         thaw(tasks);
+    else if (asked->forks && branch_make_place(branch, tasks->task.path))
+        task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_fork);
     else
         task_await(tasks, AWAITS_INTERPRETER, move);
     return 0;

@@ -42,6 +42,7 @@ typedef struct Task {
     char name[LIMIT_SESSION_NAME + 1];
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
+    bool forks;        /* it goes on in both sandboxes */
     bool resumes;      /* `load`: the state is that of a session which goes on */
     bool occupies;     /* the branch is occupied by it, as by a call */
     char *path;        /* of the directory */

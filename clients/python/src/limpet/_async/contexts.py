@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from .._calls._asks import Asks
 from .._protocol import _requests
@@ -44,6 +44,52 @@ class AsyncContexts(AsyncCommands):
             BranchExists: An open branch has this name.
         """
         return self._place(await self._request(_requests.branch(name, at)))
+
+    @overload
+    async def fork(self, name: str | None = None) -> Self: ...
+
+    @overload
+    async def fork(self, name: int | list[str]) -> list[Self]: ...
+
+    async def fork(self, name: str | int | list[str] | None = None) -> Self | list[Self]:
+        """Makes sessions in containers of their own, which begin as this one is now.
+
+        Each has its own copy of the live variables, of ``/session``, ``/tmp`` and the home directory, and the options
+        of this session. From then on they have nothing in common. What cannot be copied, such as connections, is in
+        ``restored`` of the first result. Branches, contexts, processes and checkpoints are not copied.
+
+        Args:
+            name: Name of the new session. Defaults to a random name. A number makes as many sessions with random
+                names, a list of names one of each, from the same state: all are made, or none. A session with a random
+                name is closed when it has been idle for its ``ttl``; one with a name does what this session does.
+
+        Returns:
+            The new session, or a list of them for a number or a list.
+
+        Raises:
+            SessionExists: There is a session of this name.
+            LimitReached: The sessions would be more, or have more memory or disk, than allowed.
+            Busy: The controller has as many sessions as it may have.
+        """
+        made = await self._forks(*_requests.fork_names(name))
+        return made[0] if name is None or isinstance(name, str) else made
+
+    async def _forks(
+        self, names: Sequence[str], ttl_action: str | None = None, data: Sequence[str] | None = None
+    ) -> list[Self]:
+        request = _requests.fork(names, ttl_action, data)
+        return [self._place(opened) for opened in await self._request(request)]
+
+    async def sleep(self) -> None:
+        """Saves the session with everything in it and removes its container, when the calls before it have ended.
+
+        The session needs no memory until it is used again. The next call wakes it; see *Idle sessions*.
+
+        Raises:
+            Busy: The session is in use, or has branches or contexts.
+            SaveFailed: The session could not be saved; the message gives the reason.
+        """
+        await self._request(_requests.sleep())
 
     @opening
     async def context(

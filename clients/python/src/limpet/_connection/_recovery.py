@@ -24,6 +24,7 @@ ONCE = {
     _wire.DROP: "drop",
     _wire.BRANCH: "branch",
     _wire.COMMIT: "commit",
+    _wire.FORK: "fork",
 }
 
 

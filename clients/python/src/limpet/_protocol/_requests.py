@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from .._calls._asks import ToolTime
@@ -189,6 +189,26 @@ def branch(name: str, at: Checkpoint | str | None) -> Request[Opening]:
 
 def context(name: str | None, language: str | None, cwd: str | None) -> Request[Opening]:
     return Request(_wire.CONTEXT, given(name=name, language=language, cwd=cwd), _body)
+
+
+def fork_names(name: str | int | list[str] | None) -> tuple[Sequence[str], str | None]:
+    """Names of new sessions, and what is to become of those whose names nobody gave."""
+    if isinstance(name, str):
+        return [name], None
+    if name is None or isinstance(name, int):
+        return [new_name() for _ in range(1 if name is None else name)], "close"
+    return name, None
+
+
+def fork(
+    names: Sequence[str], ttl_action: str | None, data: Sequence[str] | None = None
+) -> Request[list[Opening]]:
+    body = given(names=list(names), ttl_action=ttl_action, data=data)
+    return Request(_wire.FORK, body, lambda body: field(body, "sessions"))
+
+
+def sleep() -> Request[None]:
+    return Request(_wire.SLEEP, {}, _nothing)
 
 
 def commit(name: str) -> Request[Committed]:

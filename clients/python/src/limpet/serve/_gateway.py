@@ -154,6 +154,18 @@ class Gateway:
                 session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
                 return self._remember(inner, session)
 
+    async def fork(self, owner: Owner, session: AsyncSession, names: list[str]) -> list[AsyncSession]:
+        """Sessions of this owner that begin as that one is: all, or none."""
+        inner = [self.inner(owner, name) for name in names]
+        async with self._creating.setdefault(owner.id, asyncio.Lock()):
+            with contextlib.ExitStack() as opens:
+                for name in inner:
+                    opens.enter_context(self._opens(name))
+                await self.check_count(owner, len(names))
+                data = [self.uploads.copy(session.name, name) for name in inner]
+                made = await session._forks(inner, None, data)
+                return [self._remember(name, each) for name, each in zip(inner, made, strict=True)]
+
     @contextlib.contextmanager
     def _opens(self, inner: str) -> Iterator[None]:
         """It is not taken for one that has ended meanwhile."""
@@ -330,15 +342,15 @@ class Gateway:
                 raise Problem(422, "LimitReached", f"{name} is at most {most:g}")
         return given
 
-    async def check_count(self, owner: Owner) -> None:
-        """Whether there may be one more. Raises Problem."""
+    async def check_count(self, owner: Owner, more: int = 1) -> None:
+        """Whether there may be as many more. Raises Problem."""
         most = self.settings.max_sessions
         have = (
             sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner)
             if most
             else 0
         )
-        if have >= most > 0:
+        if have + more > most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60
             )

@@ -80,6 +80,13 @@ class Uploads:
         os.makedirs(directory, 0o755, exist_ok=True)
         return {"data": directory}
 
+    def copy(self, inner: str, to: str) -> str:
+        """Has what was uploaded for a session for another one, too, and returns the directory."""
+        self.option(inner)
+        directory: str = self.option(to)["data"]
+        shutil.copytree(self._of(inner), directory, copy_function=os.link, dirs_exist_ok=True)
+        return directory
+
     def is_of(self, inner: str, data: object) -> bool:
         """Whether a session with that option sees what is uploaded."""
         return bool(data) and os.fspath(data) == self._of(inner)  # type: ignore[call-overload]

@@ -79,6 +79,12 @@ async def get_session(call: Call) -> Any:
     return shown(call.params["session"], await call.session(), False)
 
 
+@operation("POST", PREFIX + "/sessions/{session}/sleep")
+async def sleep(call: Call) -> None:
+    """Saves the session with everything in it, and frees its memory. The next request wakes it."""
+    await (await call.session()).sleep()
+
+
 @operation("DELETE", PREFIX + "/sessions/{session}")
 async def close_session(call: Call) -> None:
     """Ends a session with its files, or a branch."""

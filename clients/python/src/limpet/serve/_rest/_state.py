@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ... import NoSuchSession
+from ... import BadRequest, NoSuchSession
+from ..._protocol._requests import new_name
 from ...state import Checkpoint, Committed, Rollback, Variable
 from ._call import Call
 from ._operations import PREFIX, operation
@@ -32,6 +33,19 @@ class BranchRequest(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     at: str | None = None
     """A checkpoint; by default the current state."""
+
+
+class ForkRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Sessions to make: one of a name, or as many with random names."""
+
+    name: str | None = None
+    count: int = 1
+
+
+class Forks(msgspec.Struct):
+    """The sessions that were made."""
+
+    sessions: list[Session]
 
 
 class ContextRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,6 +124,17 @@ async def commit_branch(call: Call) -> Any:
         call.gateway.forget(call.owner, f"{call.params['session']}/{call.params['branch']}")
     call.gateway.runs.changed(call.inner, "branches")
     return done
+
+
+@operation("POST", PREFIX + "/sessions/{session}/forks", takes=ForkRequest, gives=Forks, status=201)
+async def fork(call: Call) -> Any:
+    """Makes sessions with copies of the variables and the files, in containers of their own: all, or none."""
+    body: ForkRequest = call.body
+    if body.name is not None and body.count != 1:
+        raise BadRequest("a name is for one session: count is 1 then")
+    names = [body.name] if body.name is not None else [new_name() for _ in range(body.count)]
+    made = await call.gateway.fork(call.owner, await call.session(), names)
+    return call.json(Forks([shown(name, each, True) for name, each in zip(names, made, strict=True)]), 201)
 
 
 @operation(

@@ -88,7 +88,7 @@ class Contexts:
                 return Place(id, await self._make(record, id, id, record.home), id, record.home)
             try:
                 session = await self._all.gateway.session(
-                    self._all.owner(record), f"{record.base}/{_name(record, id)}"
+                    self._all.owner(record), f"{record.place}/{_name(id)}"
                 )
             except NoSuchSession:
                 self._forget(record, id)
@@ -110,7 +110,7 @@ class Contexts:
     async def _make(self, record: Record, id: str, language: str, cwd: str) -> AsyncSession:
         base = await self._all.base(record)
         try:
-            made = await base.context(_name(record, id), language, cwd)
+            made = await base.context(_name(id), language, cwd)
         except (BadRequest, OptionsDiffer) as error:
             raise Refused(400, error.message) from None
         if language == PYTHON:
@@ -131,6 +131,6 @@ def named(language: str | None) -> str:
     return _ALIASES.get(name, name)
 
 
-def _name(record: Record, id: str) -> str:
-    """Of a context in the container, which forks share."""
-    return f"{record.id}.{id}" if record.is_fork else f"e2b.{id}"
+def _name(id: str) -> str:
+    """Of a context in the container."""
+    return f"e2b.{id}"

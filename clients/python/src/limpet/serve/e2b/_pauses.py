@@ -10,7 +10,7 @@ from ... import AsyncSession, Error, NoSuchSession
 from ._http import Refused
 from ._metadata import not_saved
 from ._records import MOST_NOTES, Record, owner_of
-from ._restoring import DATA_LEFT, restore
+from ._restoring import restore
 
 if TYPE_CHECKING:
     from ._sandboxes import Sandboxes
@@ -92,22 +92,16 @@ class Pauses:
             for id, of in record.contexts.items()
         ]
         notes += await not_saved(session, record.home)
-        if not record.is_fork:
-            for process in await session.processes():
-                if process.running:
-                    notes.append(f"process {process.pid}: it has ended")
-        elif self._all.gateway.uploads.list(self._all.gateway.inner(owner_of(record), record.base)):
-            notes.append(DATA_LEFT)
+        for process in await session.processes():
+            if process.running:
+                notes.append(f"process {process.pid}: it has ended")
         return notes
 
     async def _leave(self, record: Record) -> None:
-        """Its session ends, and its container with the last one that is in it."""
-        owner, base, place, is_fork = owner_of(record), record.base, record.place, record.is_fork
+        """Its session ends."""
+        owner, place = owner_of(record), record.place
         record.place, record.contexts = "", {}
         self._all.rest(record)
         self._all.keep(record)
-        if is_fork:
-            with contextlib.suppress(NoSuchSession):
-                await self._all.gateway.close(owner, place)
         with contextlib.suppress(Error):
-            await self._all.close_if_unused(owner, base)
+            await self._all.gateway.close(owner, place)

@@ -19,13 +19,13 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,100}\Z")
 
 
 class Record(msgspec.Struct):
-    """A sandbox: a session, or a branch of the session of another one."""
+    """A sandbox: a session."""
 
     id: str
     owner: str
     owner_name: str
     place: str
-    """What its owner calls the session or branch; empty while it is saved."""
+    """What its owner calls the session; empty while it is saved."""
     template: str
     started: float
     end: float
@@ -62,20 +62,10 @@ class Record(msgspec.Struct):
     disk: int = 0
     """Likewise."""
 
-    @property
-    def base(self) -> str:
-        """The session whose container it is in."""
-        return self.place.partition("/")[0]
-
     def sized(self, options: SessionOptions) -> None:
         """Its container is one with these options."""
         self.cpus = options.get("cpus") or self.cpus
         self.memory, self.disk = int(options.get("memory") or 0), int(options.get("disk") or 0)
-
-    @property
-    def is_fork(self) -> bool:
-        """Whether it is a branch."""
-        return "/" in self.place
 
 
 class Snapshot(msgspec.Struct):

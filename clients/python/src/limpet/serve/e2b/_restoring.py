@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ... import AsyncSession, RestoreFailed, SessionExists
+from ... import AsyncSession, RestoreFailed
 from .._reach import still
 from . import _inside
 from ._archives import HOME, unpack_home
@@ -13,8 +13,6 @@ from ._records import MOST_NOTES, Record, owner_of
 
 if TYPE_CHECKING:
     from ._sandboxes import Sandboxes
-
-DATA_LEFT = "/data: its files stay with the sandboxes that it shared a container with; send them again"
 
 
 async def restore(
@@ -30,16 +28,16 @@ async def restore(
         notes.append("network: less may be reached than before (SANDBOX_NETWORK)")
     own = {**sandboxes.own_options(rules), **({"env": env} if env else {})}
     try:
-        name, session = await _opened(sandboxes, record, path, own, notes)
+        session = await sandboxes.gateway.restore(owner_of(record), record.id, path, own, unpack_home)
     except RestoreFailed as error:
         why = error.message.replace(path, archive)
         raise Refused(404, f"{archive} cannot be restored: {why}") from None
     try:
-        await _prepare(record, session)
+        await prepare(record, session)
     except BaseException:
-        await sandboxes.gateway.close(owner_of(record), name)
+        await sandboxes.gateway.close(owner_of(record), record.id)
         raise
-    record.place, record.network = name, rules
+    record.place, record.network = record.id, rules
     record.sized(session.options)
     # Files of the home are no part of a saved session, and have come along all the same.
     told = [note for note in notes + (session.restored or []) if not note.startswith(f"{HOME}/")]
@@ -48,21 +46,7 @@ async def restore(
         sandboxes.live(record).state = "restored"
 
 
-async def _opened(
-    sandboxes: Sandboxes, record: Record, path: str, own: dict[str, Any], notes: list[str]
-) -> tuple[str, AsyncSession]:
-    """Under the sandbox's name, or another one where its forks are in the session of that name."""
-    gateway, owner, name = sandboxes.gateway, owner_of(record), record.id
-    try:
-        return name, await gateway.restore(owner, name, path, own, unpack_home)
-    except SessionExists:
-        name = sandboxes.tokens.id(owner.id, None)
-    if gateway.uploads.list(gateway.inner(owner, record.id)):
-        notes.append(DATA_LEFT)
-    return name, await gateway.restore(owner, name, path, own, unpack_home)
-
-
-async def _prepare(record: Record, session: AsyncSession) -> None:
+async def prepare(record: Record, session: AsyncSession) -> None:
     """A restored interpreter, which stays in the directory where it is."""
     result, home = await _inside.prepare(session, "", record.home if record.home == HOME else "")
     if not result.ok:
@@ -70,3 +54,12 @@ async def _prepare(record: Record, session: AsyncSession) -> None:
     record.home = home
     record.uncounted += 1
     record.prepared_at = result.execution_count or 1
+
+
+async def came_back(record: Record, session: AsyncSession) -> None:
+    """A fork is as what it comes from, or has the variables alone where memory cannot be copied."""
+    result = await session.run("'limpet_e2b' in __import__('sys').modules", _inside.TIME)
+    record.uncounted += 1
+    record.notes = (result.restored or [])[:MOST_NOTES]
+    if result.result != "True":
+        await prepare(record, session)

@@ -21,12 +21,14 @@ from ... import (
 )
 from .._gateway import Gateway
 from .._keys import Owner
+from .._problems import Problem
 from . import _inside
 from ._archives import HOME, Archives
 from ._http import Refused
 from ._pauses import Pauses
 from ._records import Record, Records, Snapshot, new_record, owner_of
 from ._request import Wanted
+from ._restoring import came_back
 from ._snapshots import Snapshots
 from ._templates import options_of
 from ._tokens import Tokens
@@ -123,8 +125,8 @@ class Sandboxes:
         await self.pauses.resume(record, record.timeout)
 
     async def base(self, record: Record) -> AsyncSession:
-        """The session whose container it is in."""
-        return await self.gateway.session(owner_of(record), record.base)
+        """The session that it is."""
+        return await self.gateway.session(owner_of(record), record.place)
 
     async def there(self, record: Record) -> bool:
         """Whether it is saved, or its session is open; one that is not is forgotten."""
@@ -220,13 +222,11 @@ class Sandboxes:
                 self.records.put(record)
 
     async def set_network(self, record: Record, rules: list[str]) -> None:
-        """What it may reach from now on, and with it all that are in its container."""
+        """What it may reach from now on."""
         base = await self.base(record)
         await base.set_network({"allow": rules} if rules else "none")
-        for each in self.records:
-            if each.base == record.base:
-                each.network = rules
-                self.records.put(each)
+        record.network = rules
+        self.records.put(record)
 
     def told(self, record: Record) -> list[str]:
         """What is not as it was before it was saved, which is told once."""
@@ -236,36 +236,39 @@ class Sandboxes:
         return notes
 
     async def fork(self, record: Record, timeout: float, count: int) -> list[Record | Exception]:
-        """Branches of its variables, as sandboxes in the same container."""
-        session, base = await self.session(record), await self.base(record)
+        """Sandboxes that begin as this one is; where there is no room for all, as many as there is room for."""
+        ids = [self.tokens.id(record.owner, None) for _ in range(count)]
         made: list[Record | Exception] = []
-        checkpoint = (
-            await session.checkpoint()
-        )  # all of them have the same variables, and none hangs on another one
         try:
-            for _ in range(count):
-                id = self.tokens.id(record.owner, None)
-                try:
-                    branch = await base.branch(id, at=checkpoint)
-                    made.append(self._branched(record, branch, id, record.template, timeout))
-                except Error as error:
-                    made.append(error)
-        finally:
-            with contextlib.suppress(Error):
-                await session.drop(checkpoint)
+            return [*await self._forks(record, ids, timeout)]
+        except (Error, Problem) as error:
+            if count == 1:
+                return [error]
+        for id in ids:
+            try:
+                made += await self._forks(record, [id], timeout)
+            except (Error, Problem) as error:
+                made.append(error)
         return made
 
-    def _branched(self, like: Record, branch: AsyncSession, id: str, template: str, timeout: float) -> Record:
-        now, place = time.time(), self.gateway.name(owner_of(like), branch.name) or ""
-        record = Record(
-            id, like.owner, like.owner_name, place, template, now, now + timeout, timeout, like.home,
+    async def _forks(self, record: Record, ids: list[str], timeout: float) -> list[Record]:
+        """All, or none."""
+        sessions = await self.gateway.fork(owner_of(record), await self.session(record), ids)
+        made = [self._forked(record, id, timeout) for id in ids]
+        for each, session in zip(made, sessions, strict=True):
+            await came_back(each, session)
+            self.keep(each)
+        return made
+
+    def _forked(self, like: Record, id: str, timeout: float) -> Record:
+        now = time.time()
+        return Record(
+            id, like.owner, like.owner_name, id, like.template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
             public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
             pause_memory=like.pause_memory,
             cpus=like.cpus, memory=like.memory, disk=like.disk,
         )  # fmt: skip
-        self.keep(record)
-        return record
 
     # Its life
 
@@ -276,18 +279,12 @@ class Sandboxes:
         self.keep(record)
 
     async def kill(self, record: Record) -> None:
-        """Ends it. The container ends with the last one that is in it."""
+        """Ends it."""
+        owner, place = owner_of(record), record.place
         self._forget(record)
-        if record.is_fork:
+        if place:
             with contextlib.suppress(NoSuchSession):
-                await self.gateway.close(owner_of(record), record.place)
-        await self.close_if_unused(owner_of(record), record.base)
-
-    async def close_if_unused(self, owner: Owner, base: str) -> None:
-        """Ends a container that no sandbox is in any more."""
-        if base and all(each.base != base for each in self.records):
-            with contextlib.suppress(NoSuchSession):
-                await self.gateway.close(owner, base)
+                await self.gateway.close(owner, place)
 
     def keep(self, record: Record) -> None:
         """Remembers it as it is now, and sets its clock."""
