@@ -152,10 +152,9 @@ def test_forks_have_variables_and_files_of_their_own(where):
 
 def test_forks_that_there_is_no_room_for_are_told_one_by_one(limpetd, tmp_path):  # noqa: F811
     gateway = Gateway(limpetd.socket, tmp_path, *UNLIMITED, "--max-sessions", "3")
-    gateway.ada = gateway.key("create", "ada")
     gateway.start()
     try:
-        with made(Sandbox, options(gateway)) as sandbox:
+        with made(Sandbox, options(gateway, gateway.key("create", "eve"))) as sandbox:
             sandbox.run_code("x = 1")
             forks = sandbox.fork(count=4)
             failed = [each for each in forks if isinstance(each, Exception)]
