@@ -68,13 +68,13 @@ def test_keys_come_and_go_while_the_gateway_runs(guarded):
     with guarded.client(key) as client:
         assert client.get("/v1/sessions").status_code == 200
         guarded.key("revoke", "clara")
-        until(lambda: client.get("/v1/sessions").status_code == 401, "the key is known to have ended")
+        assert client.get("/v1/sessions").status_code == 401
     assert "clara" not in guarded.key("ls")
 
 
 def test_a_new_key_is_good_at_once(tmp_path):
     keys = KeyStore(str(tmp_path))
-    assert keys.owner("unknown") is None  # the file has been looked at just now
+    assert keys.owner("unknown") is None  # the file has been read
     assert keys.owner(KeyStore(str(tmp_path)).create("clara")).name == "clara"
 
 
@@ -84,10 +84,8 @@ def test_keys_of_a_name_have_the_same_owner(tmp_path):
     owner = keys.owner(first)
     assert owner is not None and keys.owner(second) == owner != keys.owner(keys.create("dora"))
     keys.revoke("clara", keys.all()[0].id)
-    keys._checked = 0
     assert keys.owner(first) is None and keys.owner(second) == owner
     third = keys.rotate("clara")
-    keys._checked = 0
     assert keys.owner(second) is None and keys.owner(third) == owner
     keys.revoke("clara")
     assert keys.owner(keys.create("clara")) == owner  # what there was is there again
@@ -116,7 +114,7 @@ def test_a_key_is_replaced_while_its_sessions_live(guarded, name):
         session = opened(client, name)
     new = guarded.key("rotate", "clara", "--expires", "12h")
     with guarded.client(old) as client:
-        until(lambda: client.get("/v1/sessions").status_code == 401, "the old key has ended")
+        assert client.get("/v1/sessions").status_code == 401
     with guarded.client(new) as client:
         assert client.get(session).status_code == 200
         client.delete(session)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")
-_CHECK_EVERY = 0.5  # seconds between looks at the file
 
 
 class KeyFailed(Exception):
@@ -59,22 +58,18 @@ class Key:
 
 
 class KeyStore:
-    """The keys of a state directory. Changes of the file by ``limpet key`` are seen while the gateway runs."""
+    """The keys of a state directory. Changes of the file by ``limpet key`` are seen at once by a gateway that runs."""
 
     def __init__(self, state_dir: str) -> None:
         self._directory = state_dir
         self._path = os.path.join(state_dir, "keys")
-        self._checked = 0.0
         self._stamp: tuple[int, ...] | None = None
         self._keys: dict[str, Key] = {}  # by their hashes
 
     def owner(self, key: str) -> Owner | None:
         """Whose key this is; None if it is nobody's, or good no longer."""
         self._look()
-        hashed = _hash(key)
-        if hashed not in self._keys:
-            self._look(at_once=True)  # it may have been created a moment ago
-        known = self._keys.get(hashed)
+        known = self._keys.get(_hash(key))
         return None if known is None or known.has_expired else Owner(known.owner, known.name)
 
     def is_there(self, owner: str) -> bool:
@@ -147,11 +142,7 @@ class KeyStore:
         if not any(each.name == name for each in keys):
             raise KeyFailed(f"there is no key '{name}'; `limpet key ls` lists them")
 
-    def _look(self, at_once: bool = False) -> None:
-        now = time.monotonic()
-        if now - self._checked < _CHECK_EVERY and self._checked and not at_once:
-            return
-        self._checked = now
+    def _look(self) -> None:
         try:
             found = os.stat(self._path)
             stamp: tuple[int, ...] | None = (found.st_ino, found.st_mtime_ns, found.st_size)
