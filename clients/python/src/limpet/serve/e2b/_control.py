@@ -88,7 +88,7 @@ class Control:
             "envdAccessToken": self._all.tokens.envd(record.id),
             "domain": domain_of(asked.scope),
             "allowInternetAccess": is_internet(record.network),
-            "network": shown(record.network, record.public),
+            "network": shown(record.network, record.public, record.mask),
             "lifecycle": {
                 "autoResume": record.auto_resume,
                 "onTimeout": "pause" if record.auto_pause else "kill",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._http import Refused, member, texts
-from ._network import rules_of
+from ._network import mask_of, rules_of
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Wanted:
     pause_memory: bool
     auto_resume: bool
     public: bool
+    mask: str
     network: list[str]
 
 
@@ -30,7 +31,9 @@ def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> W
     for name in ("mcp", "iam", "volumeMounts"):
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
-    network = member(body, "network", dict, {})
+    network = dict(member(body, "network", dict, {}))
+    mask = mask_of(network)
+    network.pop("maskRequestHost", None)
     resume = member(body, "autoResume", dict, {})
     return Wanted(
         member(body, "templateID", str),
@@ -41,6 +44,7 @@ def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> W
         member(body, "autoPauseMemory", bool, True),
         member(resume, "enabled", bool, False),
         member(network, "allowPublicTraffic", bool, False),
+        mask,
         rules_of(network, member(body, "allow_internet_access", bool, None), allowed),
     )
 

@@ -265,7 +265,7 @@ class Sandboxes:
         return Record(
             id, like.owner, like.owner_name, id, like.template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
-            public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
+            public=like.public, mask=like.mask, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
             pause_memory=like.pause_memory,
             cpus=like.cpus, memory=like.memory, disk=like.disk,
         )  # fmt: skip
