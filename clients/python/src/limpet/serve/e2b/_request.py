@@ -26,8 +26,8 @@ class Wanted:
     network: list[str]
 
 
-def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> Wanted:
-    """Of the body of a request; ``allowed`` are the rules of what sandboxes may reach. Raises Refused."""
+def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str], public: bool) -> Wanted:
+    """Of the body of a request, with the rules of what sandboxes may reach, and whether ports are public. Raises Refused."""
     for name in ("mcp", "iam", "volumeMounts"):
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
@@ -43,7 +43,7 @@ def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> W
         member(body, "autoPause", bool, False),
         member(body, "autoPauseMemory", bool, True),
         member(resume, "enabled", bool, False),
-        member(network, "allowPublicTraffic", bool, False),
+        member(network, "allowPublicTraffic", bool, public),
         mask,
         rules_of(network, member(body, "allow_internet_access", bool, None), allowed),
     )
