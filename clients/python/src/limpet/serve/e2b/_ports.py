@@ -172,7 +172,7 @@ def _request(scope: Scope, port: int, host: str) -> h11.Request:
     if scope["method"] in ("POST", "PUT", "PATCH") and not names & {b"content-length", b"transfer-encoding"}:
         headers.append((b"transfer-encoding", b"chunked"))
     if b"host" not in names:
-        headers.append((b"host", (host or f"localhost:{port}").encode()))
+        headers.append((b"Host", (host or f"localhost:{port}").encode()))
     path = (scope.get("raw_path") or b"/").partition(b"?")[0]
     query = scope["query_string"]
     try:
