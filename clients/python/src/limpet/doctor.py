@@ -51,7 +51,11 @@ def of_machine(address: str | None) -> tuple[str, int]:
     """What ``limpetd --check`` prints, and its exit status. A controller is checked by its user, on its machine."""
     found = of_another(address)
     if found:
-        check = "sudo limpetd --check" if found == "root's controller" else "limpetd --check, as its user and there"
+        check = (
+            "sudo limpetd --check"
+            if found == "root's controller"
+            else "limpetd --check, as its user and there"
+        )
         return f"machine\n  --    limpetd        {found} serves this user\n{'':23}→ {check}\n", 0
     program = find_limpetd()
     if program is None:
