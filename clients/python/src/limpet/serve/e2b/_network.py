@@ -40,8 +40,8 @@ def rules_of(network: dict[str, Any], internet: bool | None, allowed: Sequence[s
 
 
 def mask_of(network: dict[str, Any]) -> str:
-    """The name by which servers in the sandbox are to be asked, or "" for the one that was asked for. Raises Refused."""
-    mask = member(network, "maskRequestHost", str, "")
+    """The host that servers in the sandbox are asked by; empty: the one that came. Raises Refused."""
+    mask: str = member(network, "maskRequestHost", str, "")
     if mask and not _MASK.match(mask):
         raise Refused(
             400, f"network.maskRequestHost: {mask!r} is no name of a host, with or without a port or {_PORT}"

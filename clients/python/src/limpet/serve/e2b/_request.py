@@ -27,7 +27,14 @@ class Wanted:
 
 
 def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str], public: bool) -> Wanted:
-    """Of the body of a request, with the rules of what sandboxes may reach, and whether ports are public. Raises Refused."""
+    """Of the body of a request, within what sandboxes may reach. Raises Refused.
+
+    Args:
+        body: The request.
+        longest: The most seconds.
+        allowed: Rules of what sandboxes may reach.
+        public: Whether ports are public where the request does not say.
+    """
     for name in ("mcp", "iam", "volumeMounts"):
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
