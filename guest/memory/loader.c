@@ -134,7 +134,7 @@ static bool is_magic(const char *magic)
 static void read_index(const char *path)
 {
     MemoryHead head;
-    struct stat st;
+    struct stat st = {0};
 
     loader.file = (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     require(loader.file != -ENOENT, "none was kept");
@@ -284,7 +284,7 @@ static bool is_same(const MemoryMapping *mapping)
     static uint8_t page[MEMORY_PAGE];
     const MemoryFile *file = &loader.index.files[mapping->file];
     int fd = (int)RAW(SYS_open, name_of(mapping), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
+    struct stat st = {0};
 
     if (fd < 0)
         return false;

@@ -368,7 +368,7 @@ static bool secret_matches(const Guest *guest, const GuestClaim *claim)
  * and by the process the kernel names. */
 static void on_hello(Guest *guest, Peer peer, const PeerCredentials *credentials, const Message *message)
 {
-    GuestClaim claim;
+    GuestClaim claim = {0};
     Problem problem = PROBLEM_NULL;
 
     if (message->kind != MSG_GUEST_HELLO || guest_hello_decode(&claim, &message->body, &problem) < 0 ||

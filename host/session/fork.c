@@ -360,7 +360,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
                                           .restorer = fork->request->peer,
                                           .packages = *sandbox->packages ? sandbox->packages : NULL};
     Text given = value_text(&asked->names, i);
-    Session *session;
+    Session *session = NULL;
     LoadOrder *load;
     int r = check_name(origin, asked, i, problem);
 

@@ -177,7 +177,7 @@ static pid_t restore(CheckpointInfo *copied, const Restore *asked)
 static pid_t serve_one(CheckpointInfo *copied, Restore *ret)
 {
     ChannelFrame frame;
-    MessageKind kind;
+    MessageKind kind = 0;
     pid_t pid = inbox_next(&frame, ret->fds);
 
     if (pid == 0)

@@ -308,7 +308,7 @@ static int find_all(void)
 {
     Lines maps _cleanup_(lines_close);
     const char *text;
-    MappedLine line;
+    MappedLine line = {0};
     int r = lines_open(&maps, "/proc/self/smaps");
 
     found.pagemap = open_own("/proc/self/pagemap");
