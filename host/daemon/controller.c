@@ -289,7 +289,7 @@ static void on_session_over(LoopTimer *timer)
 /* The session is over, or saved: somebody else makes another pod for the next. */
 static void end_with_session(Controller *controller)
 {
-    if (controller->sandboxes.engine->ops->place && !controller->front.closing)
+    if (controller->sandboxes.engine->ops->single && !controller->front.closing)
         loop_timer_set(controller->loop, &controller->ending_timer,
                        clock_now() + REPLY_SECONDS * NSEC_PER_SEC, on_session_over);
 }
@@ -311,7 +311,7 @@ static bool save_for_next(Controller *controller)
     bool saving = false;
 
     list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        saving |= sandbox->all->engine->ops->place && sandbox->root && !controller->front.closing &&
+        saving |= sandbox->all->engine->ops->single && sandbox->root && !controller->front.closing &&
                   strcmp(sandbox->options.ttl_action, "save") == 0 && session_save(sandbox->root);
     if (!saving)
         return false;
@@ -435,7 +435,7 @@ static void look_for_disks(Sandboxes *all, const Remote *remote)
     const char *reason = remote ? remote_no_disks(remote) : NULL;
     Problem problem = PROBLEM_NULL;
 
-    if (!sandboxes_isolate(all) || all->engine->ops->place)
+    if (!sandboxes_isolate(all) || all->engine->ops->single)
         return;
     if (!remote && disk_check(all->paths->state_dir, &problem) < 0)
         reason = problem.text;

@@ -90,8 +90,8 @@ struct EngineOps {
     bool isolates;              /* false: clients are warned */
     bool peer_is_first_process; /* the guest's socket peer is the container's first process, as the host sees
                                    it */
-    const char *place; /* There is one container at a time, and sessions/PLACE of the state directory has what
-                          its code writes to; the controller ends with its session. NULL: each has its own */
+    bool single; /* there is one container at a time, which others start, with the directories of
+                    SESSIONDIR_MOUNTED in it; the controller ends with its session */
 
     /* Allocates and looks the host over as far as needed to serve; blocking is allowed here. */
     int (*open)(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem);

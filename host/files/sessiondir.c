@@ -60,31 +60,8 @@ static void remove_later(const char *state_dir, int removed, const char *name, i
     remove_tree(removed, name, NULL);
 }
 
-static void remove_children(int parent, const char *name)
-{
-    DIR *stream;
-
-    if (beneath_open_list(parent, name, &stream) < 0)
-        return;
-    for (struct dirent *entry; (entry = readdir(stream));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            remove_tree(dirfd(stream), entry->d_name, NULL);
-    closedir(stream);
-}
-
-/* Empties what is a mount point, and so are its directories to a guest that runs already. */
-static void empty_mounted(int session, const char *name)
-{
-    static const char *const scratch[] = {"scratch/tmp", "scratch/home", "scratch/work"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(scratch) && strcmp(name, "scratch") == 0; i++)
-        remove_children(session, scratch[i]);
-    if (strcmp(name, "files") == 0)
-        remove_children(session, name);
-}
-
 /* Moves `name` of `dirfd` to a place of its own below removed/, whose name goes to ret. False when there is
- * nothing to move, or it stays: a mount point does, without what is in it. */
+ * nothing to move, or it stays. */
 static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
 {
     static unsigned counter;
@@ -95,9 +72,7 @@ static bool set_aside(int dirfd, const char *name, int removed, char ret[32])
             return true;
         if (errno == EEXIST)
             continue;
-        if (errno == EBUSY)
-            empty_mounted(dirfd, name);
-        else if (errno != ENOENT)
+        if (errno != ENOENT)
             log_warn("files of a session stay", "name=%s error=%s", name, strerror(errno));
         return false;
     }
@@ -144,9 +119,13 @@ static void sessiondir_discard(const char *state_dir, int state, const char *id,
 
     if (removed < 0 || session < 0)
         return;
-    discard_disk(state_dir, removed, session, id, worker);
-    discard(state_dir, removed, session, "files", worker);
-    discard(state_dir, removed, session, "scratch", worker);
+    if (strcmp(id, SESSIONDIR_MOUNTED) == 0) {
+        session_disk_empty(session);
+    } else {
+        discard_disk(state_dir, removed, session, id, worker);
+        discard(state_dir, removed, session, "files", worker);
+        discard(state_dir, removed, session, "scratch", worker);
+    }
     discard(state_dir, removed, session, "checkpoints", worker);
     unlinkat(session, "artifacts", AT_REMOVEDIR);
     unlinkat(sessions, id, AT_REMOVEDIR);
