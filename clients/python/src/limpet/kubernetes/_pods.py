@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 from .._connection._keys import KeyFile
 from .._protocol import _requests, _wire
-from .._protocol._requests import Body, Request
+from .._protocol._requests import Request
 from .._sync.client import Client
 from .._sync.session import Session
 from ..errors import BadRequest, Error, NoSuchSession, Unavailable
@@ -26,26 +25,66 @@ _ENDING = 90.0  # seconds in which a pod that ends makes room for the next of it
 _FROM_POD = ("memory", "cpus", "image", "network", "bindings", "data", "packages", "template", "pip", "build")
 
 
-class _PodClient(Client):
-    """A client of the controller in one pod. The pod goes with its session."""
+class _Place(NamedTuple):
+    """Where the controller of a session is."""
 
-    def __init__(self, pods: Pods, found: Body, address: str, **arguments: Any) -> None:
-        super().__init__(address, **arguments)
-        self._pods, self._session = pods, _api.session_of(found)
-        self._uid = found["metadata"]["uid"]
+    session: str
+    uid: str
+    address: str
+    made: bool
+    """Whether this process has made the pod."""
+
+
+class _PodClient(Client):
+    """A client of the controller in the pod of one session. The pod goes with the session.
+
+    A session that was saved when its pod went is followed to the next pod; the controller there knows it by its
+    instance, and wakes it.
+    """
+
+    def __init__(self, pods: Pods, place: _Place, **arguments: Any) -> None:
+        super().__init__(place.address, **arguments)
+        self._pods, self._place = pods, place
+        self._moving = threading.Lock()
 
     def _request(self, request: Request[T], start: bool = True, stream: Any = None) -> T:
-        closes = request.kind == _wire.CLOSE and request.body.get("session") == self._session
+        place = self._place
+        closes = request.kind == _wire.CLOSE and request.body.get("session") == place.session
+        deadline = time.monotonic() + self._pods._start_timeout
         try:
-            reply = super()._request(request, start, stream)
-        except Unavailable as error:
-            why = self._pods._why_gone(self._session, self._uid)
+            while True:
+                try:
+                    reply = super()._request(request, start, stream)
+                    break
+                except Unavailable:  # also as the answer of a controller that saves its session
+                    if request.once or not self._pods._saves or time.monotonic() > deadline:
+                        raise
+                    if self._pods._why_gone(place) is None:
+                        raise
+                time.sleep(_POLL)
+        except NoSuchSession:
+            if self._place.made:  # for a session that is not in its claim after all
+                self._pods._forget(self._place)
+            raise
+        if closes:
+            self._pods._forget(self._place)
+        return reply
+
+    def _connection(self, start: bool, attempts: Any) -> Any:
+        place = self._place
+        try:
+            return super()._connection(start, attempts)
+        except Unavailable:
+            why = self._pods._why_gone(place)
             if why is None:
                 raise
-            raise NoSuchSession(f"the session '{self._session}' is gone: {why}") from error
-        if closes:
-            self._pods._forget(self._session, self._uid)
-        return reply
+            if not self._pods._saves:
+                raise NoSuchSession(f"the session '{place.session}' is lost: {why}") from None
+        with self._moving:
+            if self._place is place:
+                self._place = self._pods._next_place(place)
+                self._endpoint.settle(self._place.address)
+        return super()._connection(start, attempts)
 
 
 class Pods:
@@ -84,6 +123,7 @@ class Pods:
         self._options = options
         self._start_timeout = start_timeout
         self._arguments: dict[str, Any] = {"key": key, "server_key": server_key, "artifacts": artifacts}
+        self._saves = options.volume is not None
         self._clients: dict[str, _PodClient] = {}
         self._lock = threading.Lock()
 
@@ -103,17 +143,16 @@ class Pods:
         if refused:
             raise BadRequest(f"{', '.join(refused)}: not for a session in a pod; PodOptions say what pods are like")
         named = name or _requests.new_name()
-        if self._options.volume is None or name is None:
+        if not self._saves or name is None:
             options.setdefault("ttl_action", "close")
         deadline = time.monotonic() + self._start_timeout
-        made, uid = self._reserve(named, deadline)
+        made = self._reserve(named, deadline)
         try:
-            session = self._begun(named, deadline, lambda client: client.open(named, **options))
+            return self._begun(named, made, deadline, lambda client: client.open(named, **options))
         except BaseException:
             if made:
-                self._forget(named, uid)
+                self._cluster.delete("pod", object_name(named))
             raise
-        return session
 
     def attach(self, name: str) -> Session:
         """Attaches to an open session: see :meth:`limpet.Client.attach`.
@@ -126,7 +165,7 @@ class Pods:
             why = "" if found is None else f": {_api.why_over(found)}"
             raise NoSuchSession(f"no open session is called '{name}'{why}; open it first")
         deadline = time.monotonic() + self._start_timeout
-        return self._begun(name, deadline, lambda client: client.attach(name))
+        return self._begun(name, False, deadline, lambda client: client.attach(name))
 
     def run(self, code: str, timeout: float | None = None, **arguments: Any) -> Result:
         """Runs code in a pod of its own, which is removed afterwards: see :meth:`limpet.Session.run`."""
@@ -146,7 +185,7 @@ class Pods:
         found = self._cluster.pod(object_name(name))
         if found is None or _api.session_of(found) != name:
             raise NoSuchSession(f"no session is called '{name}'")
-        self._forget(name, found["metadata"]["uid"])
+        self._forget(_Place(name, found["metadata"]["uid"], "", False))
 
     def close(self) -> None:
         """Closes the connections. Sessions stay open."""
@@ -164,31 +203,29 @@ class Pods:
     ) -> None:
         self.close()
 
-    def _reserve(self, name: str, deadline: float) -> tuple[bool, str | None]:
-        """Makes the pod, unless it is there; whether it was made, and its uid. One that has ended makes room."""
-        if self._options.volume is not None:
+    def _reserve(self, name: str, deadline: float) -> bool:
+        """Makes the pod, unless it is there. One that has ended makes room first."""
+        if self._saves:
             self._cluster.create("persistent_volume_claim", claim(name, self._options))
-        ending = min(deadline, time.monotonic() + _ENDING)
         while not self._cluster.create("pod", pod(name, self._options)):
             found = self._cluster.pod(object_name(name))
             if found is None:
                 continue
             if _api.session_of(found) != name:
-                raise BadRequest(f"the pod {object_name(name)} is not one of a session called '{name}'")
+                raise BadRequest(f"the pod {object_name(name)} is not that of a session called '{name}'")
             if not _api.is_over(found):
-                return False, found["metadata"]["uid"]
-            if time.monotonic() > ending:
-                raise Unavailable(f"the pod {object_name(name)} of an earlier session does not end: {_api.why_over(found)}")
+                return False
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}")
             self._cluster.delete("pod", object_name(name), found["metadata"]["uid"])
             time.sleep(_POLL)
-        found = self._cluster.pod(object_name(name))
-        return True, found and found["metadata"]["uid"]
+        return True
 
-    def _begun(self, name: str, deadline: float, begin: Callable[[_PodClient], Session]) -> Session:
+    def _begun(self, name: str, made: bool, deadline: float, begin: Callable[[_PodClient], Session]) -> Session:
         """The session of a pod, which may be starting, and whose controller may not listen yet."""
         began = time.monotonic()
         while True:
-            client = self._client(name, began, deadline)
+            client = self._client(self._placed(name, made, began, deadline))
             try:
                 return begin(client)
             except Unavailable:
@@ -196,8 +233,8 @@ class Pods:
                     raise
             time.sleep(_POLL)
 
-    def _client(self, name: str, began: float, deadline: float) -> _PodClient:
-        """A client of the pod of a session, once that runs."""
+    def _placed(self, name: str, made: bool, began: float, deadline: float) -> _Place:
+        """Where the controller of a session is, once it runs."""
         while True:
             found = self._cluster.pod(object_name(name))
             if found is None:
@@ -207,7 +244,8 @@ class Pods:
                 raise failure
             address = _api.address_of(found)
             if address is not None:
-                return self._connected(name, found, address)
+                host = f"[{address}]" if ":" in address else address
+                return _Place(name, found["metadata"]["uid"], f"tcp://{host}:{PORT}", made)
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"the pod {object_name(name)} does not run after {self._start_timeout:.0f} seconds; "
@@ -215,33 +253,36 @@ class Pods:
                 )
             time.sleep(_POLL)
 
-    def _connected(self, name: str, found: Body, address: str) -> _PodClient:
-        host = f"[{address}]" if ":" in address else address
-        uid = found["metadata"]["uid"]
+    def _client(self, place: _Place) -> _PodClient:
         with self._lock:
-            known = self._clients.get(name)
-            if known is None or known._uid != uid:
-                known = _PodClient(self, found, f"tcp://{host}:{PORT}", **self._arguments)
-                self._clients[name] = known
+            known = self._clients.get(place.session)
+            if known is None or known._place.uid != place.uid:
+                known = self._clients[place.session] = _PodClient(self, place, **self._arguments)
         return known
 
-    def _why_gone(self, name: str, uid: str) -> str | None:
+    def _next_place(self, place: _Place) -> _Place:
+        """A pod for a session whose pod is gone."""
+        began = time.monotonic()
+        deadline = began + self._start_timeout
+        made = self._reserve(place.session, deadline)
+        return self._placed(place.session, made, began, deadline)
+
+    def _why_gone(self, place: _Place) -> str | None:
         """Why the pod is not the one any more, None while it is, or nobody can say."""
         try:
-            found = self._cluster.pod(object_name(name))
+            found = self._cluster.pod(object_name(place.session))
         except Error:
             return None
-        if found is None or found["metadata"]["uid"] != uid:
+        if found is None or found["metadata"]["uid"] != place.uid:
             return "its pod was deleted"
         return _api.why_over(found) if _api.is_over(found) else None
 
-    def _forget(self, name: str, uid: str | None) -> None:
+    def _forget(self, place: _Place) -> None:
         """Deletes what there is of a session in the cluster."""
         with self._lock:
-            client = self._clients.pop(name, None)
-        if client is not None and client._uid == uid:
-            with contextlib.suppress(Error):
-                client.close()
-        self._cluster.delete("pod", object_name(name), uid)
-        if self._options.volume is not None:
-            self._cluster.delete("persistent_volume_claim", object_name(name))
+            client = self._clients.get(place.session)
+            if client is not None and client._place.uid == place.uid:
+                del self._clients[place.session]
+        self._cluster.delete("pod", object_name(place.session), place.uid)
+        if self._saves:
+            self._cluster.delete("persistent_volume_claim", object_name(place.session))
