@@ -31,3 +31,11 @@ const Schema *file_reply_schema(FileOp op)
     }
     return SCHEMA(MsgNothing);
 }
+
+bool file_is_data(Text path)
+{
+    const Text data = text_of("/data");
+
+    return path.size >= data.size && memcmp(path.data, data.data, data.size) == 0 &&
+           (path.size == data.size || path.data[data.size] == '/');
+}

@@ -28,3 +28,7 @@ static inline int file_reply_decode(FileReply *ret, FileOp op, const msgpack_obj
 {
     return schema_decode(ret, file_reply_schema(op), body, problem);
 }
+
+/* Returns whether a path in the container is /data or below it, where the controller writes what clients put.
+ */
+bool file_is_data(Text path);

@@ -115,18 +115,19 @@ LIMPET_API int limpet_shutdown(LimpetClient *client, bool keep);
 
 /* A member that is zero or NULL is not given: the controller's default holds, or what the session has. */
 typedef struct LimpetOptions {
-    double timeout;           /* of a call that names none */
-    const char *memory;       /* of the container: bytes, or as "512m" */
-    double cpus;              /* may be a fraction */
-    uint64_t pids;            /* processes and threads */
-    const char *disk;         /* what /session may hold: bytes, or as "512m" */
-    uint64_t files;           /* files, directories and links there */
-    const char *data;         /* absolute path of a host directory for /data, read-only; or host:PATH */
-    const char *const *env;   /* "NAME=value" strings, then NULL */
-    double ttl;               /* an idle session is saved or closed after it; LIMPET_FOREVER: never */
-    const char *ttl_action;   /* "save" (default) or "close": then; what is saved is woken when it is used */
-    const char *network;      /* "none", "bridge" or "host" */
-    const char *const *allow; /* "host:port" strings, then NULL: what it may connect to */
+    double timeout;         /* of a call that names none */
+    const char *memory;     /* of the container: bytes, or as "512m" */
+    double cpus;            /* may be a fraction */
+    uint64_t pids;          /* processes and threads */
+    const char *disk;       /* what /session may hold: bytes, or as "512m" */
+    uint64_t files;         /* files, directories and links there */
+    const char *data;       /* absolute path of a directory to read at /data, which limpet_open() copies to a
+                               controller on another machine; or host:PATH of the controller's machine */
+    const char *const *env; /* "NAME=value" strings, then NULL */
+    double ttl;             /* an idle session is saved or closed after it; LIMPET_FOREVER: never */
+    const char *ttl_action; /* "save" (default) or "close": then; what is saved is woken when it is used */
+    const char *network;    /* "none", "bridge" or "host" */
+    const char *const *allow;             /* "host:port" strings, then NULL: what it may connect to */
     const struct LimpetBinding *bindings; /* then one whose name is NULL */
     const char *image;
     const char *checkpoint; /* "auto", "always" or "off": when checkpoints are taken by themselves */
@@ -407,7 +408,8 @@ LIMPET_API char *limpet_result_json(const LimpetResult *result);
 /* ---- Files ---- */
 
 /* Copies everything that can be read from `fd` to a file of the session, which it replaces as a whole. `path`
- * is under /session, relative or absolute. A large regular file is copied by the kernel, holes as holes. */
+ * is under /session, relative or absolute; or under /data, where code only reads. A large regular file is
+ * copied by the kernel, holes as holes. */
 LIMPET_API int limpet_put(LimpetClient *client, const char *session, const char *path, int fd);
 
 /* Writes a file of the session to `fd`, with its holes where `fd` can have some. */

@@ -176,23 +176,22 @@ static bool is_hosts(const char *data)
     return strncmp(data, HOST, strlen(HOST)) == 0;
 }
 
-static int data_check(const LimpetClient *client, const char *data, Problem *problem)
+bool options_copies_data(const LimpetClient *client, const LimpetOptions *options)
 {
-    if (!data || is_hosts(data) || !client->address.remote)
-        return 0;
-    return problem_set(
-        problem, ERR_BAD_REQUEST,
-        "data: '%s' is a directory of this machine, and the controller is on another one; put the "
-        "files into the session, or name a directory of that machine as 'host:/PATH'",
-        data);
+    return options->data && !is_hosts(options->data) && client->address.remote;
 }
 
 int options_check(const LimpetClient *client, const LimpetOptions *options, Problem *problem)
 {
     int r = env_check(options ? options->env : NULL, problem);
 
-    if (r == 0 && options)
-        r = data_check(client, options->data, problem);
+    if (r == 0 && options && options_copies_data(client, options))
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "data: '%s' is a directory of this machine, and the controller is on another one: open a "
+            "session with it, to which it is copied, or name a directory of that machine as "
+            "'host:/PATH'",
+            options->data);
     return r < 0 || !options ? r : bindings_check(options->bindings, problem);
 }
 

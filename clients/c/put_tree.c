@@ -231,6 +231,13 @@ static int store_small(PutTree *put)
 
 /* ---- the rest ---- */
 
+/* Returns whether it is where only clients write, to whose files and directories the controller gives modes.
+ */
+static bool is_data(const char *path)
+{
+    return strncmp(path, "/data", 5) == 0 && (path[5] == '/' || !path[5]);
+}
+
 static int store_large(PutTree *put)
 {
     _cleanup_(freep) char *path = NULL;
@@ -245,8 +252,9 @@ static int store_large(PutTree *put)
     path = tree_path(put->top, put->below);
     if (!path)
         return -ENOMEM;
-    r = limpet_files_write(put->client, put->session, path, fd, put->entry->fts_statp->st_mode & 07777,
-                           false);
+    r = is_data(path) ? limpet_put(put->client, put->session, path, fd)
+                      : limpet_files_write(put->client, put->session, path, fd,
+                                           put->entry->fts_statp->st_mode & 07777, false);
     if (r)
         return -EPROTO;
     tree_progress(&put->progress, (uint64_t)put->entry->fts_statp->st_size);
@@ -272,7 +280,7 @@ static int copy(PutTree *put)
 
     if (!r)
         r = tree_refused_end(&put->refused, put->local, &put->client->problem);
-    if (!r && limpet_files_mkdir(put->client, put->session, put->top, true))
+    if (!r && !is_data(put->top) && limpet_files_mkdir(put->client, put->session, put->top, true))
         r = -EPROTO;
     if (!r)
         r = walk(put, store_small);

@@ -5,6 +5,7 @@
 
 #include "clients/c/client.h"
 #include "clients/c/json.h"
+#include "clients/c/limpet_files.h"
 #include "clients/c/options.h"
 
 static double take_ttl(const MsgOpenReply *reply)
@@ -84,8 +85,49 @@ static int open_or_attach(LimpetClient *client, const char *session, const Limpe
     return client_result(client, r);
 }
 
+/* Also of a session that is not new, but whose opening was answered in vain. */
+static int has_no_data(LimpetClient *client, const char *session, bool *ret)
+{
+    LimpetEntries *found = NULL;
+    int r = limpet_files_list(client, session, "/data", 1, &found);
+
+    *ret = !r && found->n_entries == 0;
+    limpet_entries_free(found);
+    return r;
+}
+
+/* Copies a directory of this machine to a session of another one, which is closed if that fails and it is
+ * new. */
+static int open_copying(LimpetClient *client, const char *session, const LimpetOptions *options,
+                        LimpetOpened *opened)
+{
+    LimpetOptions rest = *options;
+    bool copies;
+    int r;
+
+    rest.data = NULL;
+    r = open_or_attach(client, session, &rest, false, opened);
+    copies = opened->created;
+    if (!r && !copies)
+        r = has_no_data(client, session, &copies);
+    if (r || !copies)
+        return r;
+    r = limpet_files_put_tree(client, session, options->data, "/data", NULL, NULL);
+    if (r && opened->created) {
+        const Problem problem = client->problem;
+
+        limpet_close(client, session, NULL, NULL);
+        client->problem = problem;
+    }
+    return r;
+}
+
 int limpet_open(LimpetClient *client, const char *session, const LimpetOptions *options, LimpetOpened *opened)
 {
+    LimpetOpened unused = {0};
+
+    if (options && options_copies_data(client, options))
+        return open_copying(client, session, options, opened ? opened : &unused);
     return open_or_attach(client, session, options, false, opened);
 }
 

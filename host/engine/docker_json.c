@@ -57,9 +57,9 @@ static int add_part(json_t *mounts, const char *target, const char *directory, c
 }
 
 static int add_scratch(json_t *mounts, const char *target, const ContainerSpec *spec, const char *part,
-                       unsigned api_minor)
+                       bool readonly, unsigned api_minor)
 {
-    return add_part(mounts, target, spec->scratch_dir, part, false, api_minor);
+    return add_part(mounts, target, spec->scratch_dir, part, readonly, api_minor);
 }
 
 static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_dir, const char *view,
@@ -74,13 +74,15 @@ static int set_mounts(json_t *host, const ContainerSpec *spec, const char *data_
     if (r == 0)
         r = add_mount(mounts, "/run/limpet", spec->link_dir, true, api_minor);
     if (r == 0)
-        r = add_scratch(mounts, "/tmp", spec, "tmp", api_minor);
+        r = add_scratch(mounts, "/tmp", spec, "tmp", false, api_minor);
     if (r == 0)
-        r = add_scratch(mounts, "/home/user", spec, "home", api_minor);
+        r = add_scratch(mounts, "/home/user", spec, "home", false, api_minor);
     if (r == 0 && spec->work)
-        r = add_scratch(mounts, "/work", spec, "work", api_minor);
+        r = add_scratch(mounts, "/work", spec, "work", false, api_minor);
     if (r == 0 && *data_dir)
         r = add_mount(mounts, "/data", data_dir, true, api_minor);
+    else if (r == 0)
+        r = add_scratch(mounts, "/data", spec, "data", true, api_minor);
     for (size_t i = 0; r == 0 && i < VIEW_PARTS; i++)
         r = add_part(mounts, view_parts[i].target, view, view_parts[i].name, true, api_minor);
     return r;

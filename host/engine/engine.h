@@ -32,9 +32,10 @@ typedef struct ContainerSpec {
     uint64_t largest_file;   /* bytes; 0: as the profile has it */
     const char *network;     /* "none", "bridge" or "host" */
     const char *session_dir; /* host directory → /session, read-write, nosuid, nodev */
-    const char *scratch_dir; /* host directory, the same: its tmp → /tmp, home → /home/user, work → /work */
-    const char *link_dir; /* host directory → /run/limpet, read-only */
-    bool work;            /* with /work */
+    const char *scratch_dir; /* host directory, the same: its tmp → /tmp, home → /home/user, work → /work,
+                                data → /data */
+    const char *link_dir;    /* host directory → /run/limpet, read-only */
+    bool work;               /* with /work */
     int data; /* descriptor of a host directory → /data, read-only, no sub-mount writable; -1: empty */
 } ContainerSpec;
 

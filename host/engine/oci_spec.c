@@ -304,6 +304,8 @@ static int add_binds(json_t *mounts, const OciParams *params)
         r = add_scratch(mounts, "/work", spec, "work");
     if (r == 0 && *params->data_dir)
         r = add_mount(mounts, "/data", params->data_dir, data_options(params->recursive_readonly));
+    else if (r == 0)
+        r = add_part(mounts, "/data", spec->scratch_dir, "data", readonly_options());
     if (r == 0)
         r = add_view(mounts, params->view);
     if (r == 0 && params->resolver)

@@ -51,6 +51,15 @@ static int make_files(int parent, const char *name)
     return MIN(ours, 0);
 }
 
+int session_disk_make_data(int scratch)
+{
+    _cleanup_(closep) int uploads = beneath_mkdirs(scratch, TRANSFER_DIRECTORY, PRIVATE_MODE, NOBODY_ELSE);
+    _cleanup_(closep) int data =
+        uploads < 0 ? uploads : beneath_mkdirs(scratch, "data", OURS_MODE, NOBODY_ELSE);
+
+    return MIN(data, 0);
+}
+
 /* The home is the guest's own where it can be given away. */
 static int make_scratch(int parent, const char *name)
 {
@@ -64,7 +73,7 @@ static int make_scratch(int parent, const char *name)
         return work;
     let_us_in(tmp);
     let_us_in(home);
-    return 0;
+    return session_disk_make_data(fd);
 }
 
 int session_disk_fill(int parent, const char *files, const char *scratch)

@@ -19,6 +19,10 @@ int session_disk_fill(int parent, const char *files, const char *scratch);
 /* Removes what is in them, if they are there in `parent`, and has them as they are made. */
 void session_disk_empty(int parent);
 
+/* Makes what is read at /data where no other directory is mounted, and what clients put there passes through.
+ * 0 or a negative errno. */
+int session_disk_make_data(int scratch);
+
 /* Makes it in `session`, a handle on sessions/ID, with `files` and `scratch`. For a worker thread. 0, or a
  * negative errno, with the problem set where more is to be said; either way it is to be ended by
  * session_disk_end() or removed with the session. */

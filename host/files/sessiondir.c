@@ -488,6 +488,18 @@ static int find_files(SessionDir *directory, bool mounts, Problem *problem)
     return r < 0 ? r : open_files(directory);
 }
 
+/* Earlier versions made no /data. */
+static int adopt_data(const SessionDir *directory)
+{
+    _cleanup_(freep) char *path = format_path(directory->state_dir, "sessions", directory->id, "scratch");
+    _cleanup_(closep) int scratch = path ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int r = scratch < 0 ? -errno : session_disk_make_data(scratch);
+
+    if (r == 0)
+        transfer_clean(scratch);
+    return r;
+}
+
 static int say_cannot_use(const char *state_dir, int r, Problem *problem)
 {
     if (problem->code != ERR_NONE)
@@ -509,6 +521,8 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
         r = set_published(&directory, published_id);
     if (r == 0)
         r = find_files(&directory, mounts, problem);
+    if (r == 0)
+        r = adopt_data(&directory);
     if (r == 0)
         transfer_clean(directory.files_fd);
     *ret = directory;

@@ -5,7 +5,7 @@
  *   sessions/ID/files/artifacts   the same, and
  *   sessions/ID/files/.limpet     ours alone
  *   sessions/ID/scratch      tmp, home and work: /tmp, /home/user and, of an ephemeral one, /work, with
- *                            work/artifacts
+ *                            work/artifacts; data: /data, which only clients write to, with .limpet
  *   sessions/ID/artifacts    published copies of a pinned session; they stay
  *   sessions/ID/checkpoints  copies of files (snapshot.h)
  *   sessions/ID/journal      what another process needs to know of it

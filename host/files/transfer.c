@@ -16,6 +16,7 @@
 #define UPLOAD_PREFIX  "put-"
 #define DISPLAY_SIZE   256
 #define DIRECTORY_MODE 0755
+#define OURS           (uid_t) - 1, (gid_t)-1
 
 typedef struct SessionPath {
     char path[LIMIT_PATH + 1]; /* relative, without empty, "." and ".." components */
@@ -56,7 +57,7 @@ static int parse_path(SessionPath *ret, Text text, Problem *problem)
     if (text.data[0] == '/') {
         if (text.size < prefix || memcmp(text.data, PREFIX, prefix) != 0 ||
             (text.size > prefix && text.data[prefix] != '/'))
-            return bad_path(problem, "must be below " PREFIX);
+            return bad_path(problem, "must be below " PREFIX ", or below /data to put a file there");
         text.data += prefix;
         text.size -= prefix;
     }
@@ -99,6 +100,11 @@ static int put_failed(Problem *problem, const SessionPath *path, int error)
                            path->display);
     case EFBIG:
         return problem_set(problem, ERR_TOO_LARGE, "'%s' is too large", path->display);
+    case ENOSPC:
+    case EDQUOT:
+        return problem_set(problem, ERR_FILE_FAILED,
+                           "'%s': %s; remove files, or open the session with more `disk` or `files`",
+                           path->display, strerror(-error));
     default:
         return problem_set(problem, ERR_INTERNAL, "cannot write '%s': %s", path->display, strerror(-error));
     }
@@ -125,16 +131,25 @@ static int open_upload(int directory, const char *name, uint64_t offset)
     return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -errno : take_fd(&fd);
 }
 
+/* Makes the directory that a path lies in, and returns a handle on it, with the last name of the path. */
+static int make_parent(int session_dirfd, const SessionPath *path, uid_t uid, gid_t gid,
+                       const char **ret_name)
+{
+    const char *slash = strrchr(path->path, '/');
+    char parent[LIMIT_PATH + 1];
+
+    *ret_name = slash ? slash + 1 : path->path;
+    snprintf(parent, sizeof(parent), "%.*s", (int)(slash ? slash - path->path : 0), path->path);
+    return beneath_mkdirs(session_dirfd, parent, DIRECTORY_MODE, uid, gid);
+}
+
 /* Gives the finished upload its owner and mode and moves it to its path. */
 static int finish_upload(int session_dirfd, int uploads, const char *upload, int fd, const SessionPath *path,
                          uid_t uid, gid_t gid)
 {
-    const char *slash = strrchr(path->path, '/');
-    const char *name = slash ? slash + 1 : path->path;
-    char parent[LIMIT_PATH + 1];
+    const char *name;
+    _cleanup_(closep) int directory = make_parent(session_dirfd, path, uid, gid, &name);
 
-    snprintf(parent, sizeof(parent), "%.*s", (int)(slash ? slash - path->path : 0), path->path);
-    _cleanup_(closep) int directory = beneath_mkdirs(session_dirfd, parent, DIRECTORY_MODE, uid, gid);
     if (directory < 0)
         return directory;
     if (fchmod(fd, 0644) < 0 || (fchown(fd, uid, gid) < 0 && errno != EPERM))
@@ -198,6 +213,33 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
     }
     *ret_size = offset + data.size;
     return 0;
+}
+
+int transfer_link(int session_dirfd, Text path, Text target, Problem *problem)
+{
+    _cleanup_(freep) char *to = text_dup(target);
+    const char *name;
+    SessionPath from;
+
+    if (parse_path(&from, path, problem) < 0)
+        return -EPROTO;
+    _cleanup_(closep) int directory = to ? make_parent(session_dirfd, &from, OURS, &name) : -ENOMEM;
+    int r = MIN(directory, 0);
+    if (r == 0 && unlinkat(directory, name, 0) < 0 && errno != ENOENT)
+        r = -errno;
+    if (r == 0 && symlinkat(to, directory, name) < 0)
+        r = -errno;
+    return r < 0 ? put_failed(problem, &from, r) : 0;
+}
+
+int transfer_mkdirs(int session_dirfd, Text path, Problem *problem)
+{
+    SessionPath to;
+
+    if (parse_path(&to, path, problem) < 0)
+        return -EPROTO;
+    _cleanup_(closep) int fd = beneath_mkdirs(session_dirfd, to.path, DIRECTORY_MODE, OURS);
+    return fd < 0 ? put_failed(problem, &to, fd) : 0;
 }
 
 /* Removes the temporary files whose names begin so. */

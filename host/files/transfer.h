@@ -22,6 +22,12 @@ int transfer_put(int session_dirfd, Text path, uint64_t offset, Text data, bool 
  * -EPROTO with the problem set. */
 int transfer_begin_upload(int session_dirfd, Text path, const char *key, Problem *problem);
 
+/* Makes a directory, or a link that leads to `target`, which nothing here follows; it replaces a file or a
+ * link. Both are ours, and so are directories above them that are made. 0, or -EPROTO with the problem set.
+ */
+int transfer_mkdirs(int session_dirfd, Text path, Problem *problem);
+int transfer_link(int session_dirfd, Text path, Text target, Problem *problem);
+
 /* Removes uploads that were broken off. When none is under way. */
 void transfer_clean(int session_dirfd);
 /* Removes those whose keys begin so, and that are under way. */

@@ -27,7 +27,7 @@ static int copy_part(KeeperJob *job, const char *path, const char *skip)
 /* The copies have the room of the new session's disk, and no other bound. */
 static void run(WorkerJob *work)
 {
-    static const char *const parts[] = {"scratch/tmp", "scratch/home"};
+    static const char *const parts[] = {"scratch/tmp", "scratch/home", "scratch/data"};
     KeeperJob *job = container_of(work, KeeperJob, work);
     int r = copy_part(job, "files", ".limpet");
 

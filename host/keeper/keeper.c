@@ -91,6 +91,7 @@ static const struct {
     [JOB_PUBLISH] = {do_publish, NEEDS_TENANT},
     [JOB_ACCEPT] = {do_accept, NEEDS_TENANT},
     [JOB_PUT] = {do_put, NEEDS_TENANT},
+    [JOB_STORE] = {do_store, NEEDS_TENANT},
     [JOB_FORGET_UPLOADS] = {do_forget_uploads, NEEDS_TENANT},
     [JOB_GET] = {do_get, NEEDS_TENANT},
     [JOB_READ_PUBLISHED] = {do_read_published, NEEDS_NOTHING},

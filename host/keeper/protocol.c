@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/schema.h"
+
 #define SCHEMA_FILE "host/keeper/protocol.def"
 #include "proto/schema/as_tables.h"
 

@@ -30,6 +30,7 @@
     JOB(PUBLISH, JobPublish, JobPublished, true)                                                             \
     JOB(ACCEPT, JobPublish, JobPublished, true)                                                              \
     JOB(PUT, JobPut, JobPutDone, true)                                                                       \
+    JOB(STORE, JobStore, JobNothing, true)                                                                   \
     JOB(FORGET_UPLOADS, JobUploads, JobNothing, true)                                                        \
     JOB(READ_PUBLISHED, JobReadPublished, JobGot, true)                                                      \
     JOB(GET, JobGet, JobGot, true)                                                                           \

@@ -9,6 +9,8 @@
 #include "host/files/snapshot.h"
 #include "host/files/transfer.h"
 #include "host/keeper/internal.h"
+#include "proto/file_ask.h"
+#include "proto/schema.h"
 #include "proto/base/log.h"
 
 /* ---- those whose files are here ---- */
@@ -243,11 +245,21 @@ void do_sweep(KeeperJob *job)
 
 #define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
 
-static void begin(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
+static int open_scratch(const KeeperJob *job)
+{
+    const SessionDir *directory = &job->session->directory;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/sessions/%s/scratch", directory->state_dir, directory->id);
+    return open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* `data`: of what is below /data, which lies in scratch; otherwise of what is below /session. */
+static void begin(KeeperJob *job, bool data, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
 {
     int r;
 
-    job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
+    job->files = data ? open_scratch(job) : fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "the file cannot be moved now", r);
@@ -263,20 +275,27 @@ static bool put_is_one(KeeperJob *job)
     return false;
 }
 
+/* As scratch has it. */
+static Text in_scratch(Text path)
+{
+    return (Text){path.data + 1, path.size - 1};
+}
+
 /* The file belongs to the interpreter's user, so that code may change it. Where that has no uid of its own it
- * is ours, and code may read and replace it. */
+ * is ours, and code may read and replace it. In /data it is ours in any case. */
 static void put_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobPut *put = &job->request.as_PUT;
-    uid_t owner = put->give ? GUEST_UID : (uid_t)-1;
+    uid_t owner = put->give && !file_is_data(put->path) ? GUEST_UID : (uid_t)-1;
+    Text path = file_is_data(put->path) ? in_scratch(put->path) : put->path;
     char key[UPLOAD_KEY_SIZE];
 
     snprintf(key, sizeof(key), "%" PRIx64 ":%.*s", put->client, (int)put->path.size, put->path.data);
     if (put->descriptor)
-        job->passed = transfer_begin_upload(job->files, put->path, key, &job->problem);
+        job->passed = transfer_begin_upload(job->files, path, key, &job->problem);
     else
-        transfer_put(job->files, put->path, put->offset, put->data, put->last, owner, owner, key, &job->size,
+        transfer_put(job->files, path, put->offset, put->data, put->last, owner, owner, key, &job->size,
                      &job->problem);
 }
 
@@ -294,18 +313,64 @@ static void put_done(WorkerJob *work)
 void do_put(KeeperJob *job)
 {
     if (put_is_one(job))
-        begin(job, put_run, put_done);
+        begin(job, file_is_data(job->request.as_PUT.path), put_run, put_done);
     else
         job_fail(job);
+}
+
+static int store_entry(KeeperJob *job, Text path, const MsgFileEntry *entry)
+{
+    char key[UPLOAD_KEY_SIZE];
+
+    if (text_equal(entry->type, "directory"))
+        return transfer_mkdirs(job->files, path, &job->problem);
+    if (text_equal(entry->type, "symlink"))
+        return transfer_link(job->files, path, entry->target, &job->problem);
+    snprintf(key, sizeof(key), "store-%" PRIx64, job->id);
+    return transfer_put(job->files, path, 0, entry->data, true, (uid_t)-1, (gid_t)-1, key, &job->size,
+                        &job->problem);
+}
+
+static void store_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+    const JobStore *store = &job->request.as_STORE;
+    Text top = in_scratch(store->path);
+    char path[2 * LIMIT_PATH + 2];
+    MsgFileEntry entry;
+    int r = transfer_mkdirs(job->files, top, &job->problem);
+
+    for (uint32_t i = 0; r == 0 && i < value_count(&store->entries); i++) {
+        value_row(&entry, MsgFileEntry, &store->entries, i);
+        snprintf(path, sizeof(path), "%.*s/%.*s", (int)top.size, top.data, (int)entry.path.size,
+                 entry.path.data);
+        r = store_entry(job, text_of(path), &entry);
+    }
+}
+
+static void store_done(WorkerJob *work)
+{
+    job_end(container_of(work, KeeperJob, work));
+}
+
+void do_store(KeeperJob *job)
+{
+    if (file_is_data(job->request.as_STORE.path))
+        begin(job, true, store_run, store_done);
+    else
+        job_fail_errno(job, "path", -EINVAL);
 }
 
 static void forget_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
+    _cleanup_(closep) int scratch = open_scratch(job);
     char key[UPLOAD_KEY_SIZE];
 
     snprintf(key, sizeof(key), "%" PRIx64 ":", job->request.as_FORGET_UPLOADS.client);
     transfer_forget(job->files, key);
+    if (scratch >= 0)
+        transfer_forget(scratch, key);
 }
 
 static void forget_done(WorkerJob *work)
@@ -315,7 +380,7 @@ static void forget_done(WorkerJob *work)
 
 void do_forget_uploads(KeeperJob *job)
 {
-    begin(job, forget_run, forget_done);
+    begin(job, false, forget_run, forget_done);
 }
 
 static void get_run(WorkerJob *work)
@@ -347,5 +412,5 @@ static void get_done(WorkerJob *work)
 
 void do_get(KeeperJob *job)
 {
-    begin(job, get_run, get_done);
+    begin(job, false, get_run, get_done);
 }

@@ -10,7 +10,7 @@ def test_help(limpet):
     overview = limpet()
     assert overview.returncode == 0
     for command in ("run repl open ls vars close reset interrupt put get files checkpoint checkpoints rollback drop branch fork sleep context "
-                    "commit logs shutdown doctor image jupyter mcp serve key completion version help").split():
+                    "commit logs shutdown up down doctor image jupyter mcp serve key completion version help").split():
         assert re.search(rf"^  {command} ", overview.out, re.M)
         assert limpet("help", command).out.startswith(f"Usage: limpet {command}")
     assert limpet("help").out == limpet("--help").out == overview.out

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import yaml
 
@@ -60,11 +61,12 @@ class Pod:
         return {"PATH": os.environ["PATH"]} | {entry["name"]: entry["value"] for entry in self.containers[container]["env"]}
 
     def _spawn(self, command: list[str], environment: dict[str, str], log: str) -> subprocess.Popen[bytes]:
+        """From a thread that stays: it ends with the one that started it."""
         with open(self.directory / log, "ab") as out:
-            return subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            return self.standin.starter.submit(
+                subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 start_new_session=True, preexec_fn=end_with_parent,
-            )  # fmt: skip
+            ).result()  # fmt: skip
 
     def _start_guest(self) -> subprocess.Popen[bytes]:
         script = self.containers["guest"]["command"][2]
@@ -126,6 +128,7 @@ class Standin:
         self.answers: list[tuple[int, dict]] = []
         self.statuses: dict[str, dict] = {}
         self.lock = threading.Lock()
+        self.starter = ThreadPoolExecutor(1)
         self._write_keys()
         standin = self
 
@@ -254,5 +257,6 @@ class Standin:
         for pod in list(self.running.values()):
             pod.kill()
             pod.over.wait(PATIENCE)
+        self.starter.shutdown()
         with contextlib.suppress(OSError):
             shutil.rmtree(self.directory)

@@ -271,13 +271,13 @@ def test_it_is_for_the_controller_of_its_own_machine():
 
 @TONGUES
 def test_data_is_never_taken_for_a_directory_of_another_machine(network, run, tmp_path):
-    def open_with(data):
+    def run_with(data):
         if run is of_command:
-            raise limpet.BadRequest(command(network.address, "open", "--data", data, "d").stderr)
+            raise limpet.BadRequest(command(network.address, "run", "--data", data, "-c", "1").stderr)
         with limpet.Client(network.address) as client:
-            client.open(data=data)
+            client.run("1", data=data)
 
     with pytest.raises(limpet.Error, match=f"data: '{tmp_path}' is a directory of this machine.*host:/PATH"):
-        open_with(str(tmp_path))
+        run_with(str(tmp_path))
     with pytest.raises(limpet.Error, match=r"[^:]/nowhere\b.*No such file"):
-        open_with("host:/nowhere")
+        run_with("host:/nowhere")

@@ -221,7 +221,9 @@ static void test_no_data_no_work(void **state)
     OciParams params = params_of(&spec);
     json_t *config = make(&params);
 
-    assert_null(mount_at(config, "/data"));
+    assert_string_equal(json_string_value(json_object_get(mount_at(config, "/data"), "source")),
+                        "/scratch/data");
+    assert_true(has_option(mount_at(config, "/data"), "ro"));
     assert_null(mount_at(config, "/work"));
     json_decref(config);
 }

@@ -40,6 +40,8 @@ const Command *const commands[] = {
     &command_template,
     &command_logs,
     &command_shutdown,
+    &command_up,
+    &command_down,
     &command_doctor,
     &command_image,
     &command_jupyter,

@@ -217,6 +217,16 @@ static int run_export(const void *values, char **operands, int n)
     return become("limpet.saving", NULL, "export", operands, n);
 }
 
+static int run_up(const void *values, char **operands, int n)
+{
+    return become("limpet.up", NULL, "up", operands, n);
+}
+
+static int run_down(const void *values, char **operands, int n)
+{
+    return become("limpet.up", NULL, "down", operands, n);
+}
+
 static int run_doctor(const void *values, char **operands, int n)
 {
     return become_python("limpet.doctor", NULL, operands, n);
@@ -268,6 +278,31 @@ const Command command_export = {
     .operands_min = 2,
     .operands_max = 2,
     .run = run_export,
+};
+
+const Command command_up = {
+    .name = "up",
+    .usage = "[--upgrade] [--directory DIR] [ADDRESS] [OPTIONS]",
+    .summary = "Starts a controller in a container of a Docker Engine, here or elsewhere",
+    .details =
+        "\nADDRESS is docker://, which is the engine that the docker command uses, docker://CONTEXT, or "
+        "docker://tcp://HOST:PORT.\n"
+        "Needs the docker command, and the Python package in python3, or in the Python that "
+        "LIMPET_PYTHON names.\n"
+        "'limpet up --help' lists the options; those of limpetd may follow.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_up,
+};
+
+const Command command_down = {
+    .name = "down",
+    .usage = "[--all] [ADDRESS]",
+    .summary = "Ends the controller that 'limpet up' has started",
+    .details = "\nIts sessions wait an hour for the next 'limpet up'; with --all they end, too.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_down,
 };
 
 const Command command_doctor = {

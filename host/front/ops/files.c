@@ -120,6 +120,47 @@ static void begin_files(Request *request, const Session *session, const MsgFileA
                 "too much is asked about files of this session at once; wait for answers");
 }
 
+/* ---- /data ----
+ *
+ * /data is read-only in a container. Files that clients put there do not pass through it. */
+
+static bool has_data(Front *front, Request *request, const Session *session)
+{
+    if (!sandboxes_isolate(front->sandboxes))
+        request_fail_text(request, ERR_BAD_REQUEST, "the engine local has no /data");
+    else if (session->sandbox->options.data)
+        request_fail_text(request, ERR_BAD_REQUEST,
+                          "/data is a directory of the controller's machine, which the session only reads");
+    else
+        return true;
+    return false;
+}
+
+static void on_stored(void *userdata, KeeperAnswer *answer)
+{
+    Request *request = userdata;
+
+    if (answer->problem)
+        request_fail(request, answer->problem);
+    else
+        request_answer(request, MsgNothing, &(MsgNothing){0});
+}
+
+static void begin_store(Front *front, Request *request, const Session *session, const MsgFileStore *store)
+{
+    const JobStore job = {
+        .id = text_of(session->sandbox->files.id),
+        .path = store->path,
+        .entries = store->entries,
+    };
+
+    if (has_data(front, request, session) &&
+        keeper_ask(front->sandboxes->keeper, request->user, JOB_STORE, &job, on_stored, request) < 0)
+        request_fail_text(request, ERR_INTERNAL, "the files cannot be moved now: out of memory");
+}
+
+/* ---- what is asked of which ---- */
+
 static void handle_files(Front *front, Request *request, const msgpack_object_map *body)
 {
     Problem problem = PROBLEM_NULL;
@@ -135,7 +176,9 @@ static void handle_files(Front *front, Request *request, const msgpack_object_ma
         return;
     }
     session = op_session(front, request, said.session, said.instance);
-    if (session)
+    if (session && op == FILE_STORE && file_is_data(said.ask.store.path))
+        begin_store(front, request, session, &said.ask.store);
+    else if (session)
         begin_files(request, session, &said.ask, (FileOp)op);
 }
 
@@ -248,7 +291,7 @@ static void handle_put(Front *front, Request *request, const msgpack_object_map 
     if (!op_decode(request, &put, MsgPut, body))
         return;
     session = op_session(front, request, put.session, put.instance);
-    if (!session)
+    if (!session || (file_is_data(put.path) && !has_data(front, request, session)))
         return;
     if (!put.last)
         note_upload(front, request, session->sandbox->files.id);

@@ -30,10 +30,11 @@ from .._protocol._options import (
     SessionOptions,
     chosen,
     spelled,
+    without_copied,
 )
 from .._protocol._requests import Body, Request
 from .._saved import _archive, _saving
-from ..errors import Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
+from ..errors import BadRequest, Error, NoSuchFile, SessionClosed, Unavailable, from_wire, is_leave
 from ..results import Between, ControllerInfo, Display, Result, SessionInfo
 from .connecting import in_thread, leaving, opening, sleep
 from .link import deliver
@@ -109,20 +110,37 @@ class AsyncClient(AsyncTemplates):
             RestoreFailed: The file is damaged, or the session could not be restored; there is no session then.
         """
         asks = Asks(tools, on_input, approve, tool_time)
-        given = chosen(options, SESSION_OPTIONS, self._endpoint.far)
+        mounted, data = without_copied(options, self._endpoint.far)
+        given = chosen(mounted, SESSION_OPTIONS)
         if name is None:
             given.setdefault("ttl_action", "close")  # nobody will come back to a name that nobody gave
         if restore is not None:
             session = await self._restored(os.fsdecode(restore), name or _requests.new_name(), asks, given)
-            session._checks = check
-            return session
+        else:
+            session = await self._opened(name, given, asks)
+        if data is not None and (session.created or not await session.files.list("/data")):
+            await self._copy_data(session, data)
+        session._checks = check
+        return session
+
+    async def _opened(self, name: str | None, given: Body, asks: Asks) -> AsyncSession:
         request = _requests.open_session(_requests.new_name() if name is None else name, given)
         opened = await self._request(request)
         if name is None:
             opened = {**opened, "created": True}  # also where the reply was lost and this asked again
-        session = AsyncSession(self, opened, asks)
-        session._checks = check
-        return session
+        return AsyncSession(self, opened, asks)
+
+    async def _copy_data(self, session: AsyncSession, directory: str) -> None:
+        """A directory of this machine to a session that has none yet: a new one is closed if that fails."""
+        try:
+            if not os.path.isdir(directory):
+                raise BadRequest(f"data: there is no directory '{directory}'")
+            await session.put(directory, "/data", progress=self._progress)
+        except BaseException:
+            if session.created:
+                with contextlib.suppress(Error):
+                    await session.close()
+            raise
 
     async def _restored(
         self, path: str, name: str, asks: Asks, given: Body, unpacked: Unpacked | None = None

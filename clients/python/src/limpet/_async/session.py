@@ -340,7 +340,8 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
 
         Args:
             local: Path of the file or directory, the contents of a file, or a binary file object.
-            path: Path in the container, relative to ``/session``. Missing directories are created.
+            path: Path in the container, relative to ``/session``. Missing directories are created. Below ``/data``,
+                which code cannot write to, unless the session has a directory of the controller's machine there.
             on_progress: Called with the number of bytes copied and the total.
             progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
         """
@@ -352,7 +353,7 @@ class AsyncSession(AsyncPackages, AsyncExporting, AsyncNetworking):
         if _files.is_directory(local):
             await put_tree(self, os.fspath(local), path, on_progress)
             return
-        if _files.is_elsewhere(path):
+        if _files.is_elsewhere(path) and not _files.is_data(path):
             with _files.readable(local) as file:
                 await self.files.write(path, file, on_progress=on_progress)
             return

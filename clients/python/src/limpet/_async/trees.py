@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .._copying import _trees
+from .._copying import _files, _trees
 from .._copying._files import Path
 from .._protocol import _file_requests as _ask
 from ..files import encoded, text
@@ -36,14 +36,19 @@ async def put_tree(session: AsyncSession, local: str, path: Path, on_progress: P
     told = Told(sum(item.size for item in items), on_progress)
     large = [item for item in items if _is_large(item)]
     batches = _trees.to_store(local, (item for item in items if not _is_large(item)))
-    await session.files.mkdir(top)
+    data = _files.is_data(top)
+    if not data:
+        await session.files.mkdir(top)
     while batch := await in_thread(next, batches, None):
         rows, size = batch
         await session._request(_ask.store(top, rows))
         told.add(size)
     for item in large:
-        with open(f"{local}/{item.path}", "rb") as file:
-            await session.files.write(f"{top}/{item.path}", file, item.mode)
+        if data:
+            await session.put(f"{local}/{item.path}", f"{top}/{item.path}")
+        else:
+            with open(f"{local}/{item.path}", "rb") as file:
+                await session.files.write(f"{top}/{item.path}", file, item.mode)
         told.add(item.size)
 
 

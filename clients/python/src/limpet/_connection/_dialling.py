@@ -56,14 +56,24 @@ def _ssh(address: str, place: str) -> list[str]:
     return ["ssh", *options, *user, *port, "--", found["v6"] or found["host"], "limpet", "dial-stdio"]
 
 
-def _docker(address: str, place: str) -> list[str]:
-    """The docker command itself reads contexts, DOCKER_HOST and certificates.
+def docker_command(address: str) -> list[str]:
+    """The docker command for the engine of a ``docker://`` address. BadRequest for another one.
 
-    It checks who answers over TCP only where it is told to, which giving it certificates means here.
+    It reads contexts, DOCKER_HOST and certificates itself, and checks who answers over TCP only where it is told to,
+    which giving it certificates means here.
     """
+    scheme, place = address[: len("docker://")], address[len("docker://") :]
+    if scheme != "docker://":
+        raise _malformed(
+            address, "docker://, docker://CONTEXT, docker://tcp://HOST:PORT or docker://ssh://HOST"
+        )
     verify = ["--tlsverify"] if place.startswith("tcp://") and os.environ.get("DOCKER_CERT_PATH") else []
     engine = ["--host" if "://" in place else "--context", place] if place else []
-    return ["docker", *verify, *engine, "exec", "--interactive", "limpet", "limpet", "dial-stdio"]
+    return ["docker", *verify, *engine]
+
+
+def _docker(address: str, place: str) -> list[str]:
+    return [*docker_command(address), "exec", "--interactive", "limpet", "limpet", "dial-stdio"]
 
 
 def _kubernetes(address: str, place: str) -> list[str]:

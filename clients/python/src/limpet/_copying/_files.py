@@ -50,6 +50,12 @@ def is_elsewhere(path: Path) -> bool:
     return text.startswith(("/", "../")) and text != "/session" and not text.startswith("/session/")
 
 
+def is_data(path: Path) -> bool:
+    """Whether a path in the container is ``/data`` or below it, where only clients write."""
+    text = posixpath.normpath(os.fspath(path))
+    return text == "/data" or text.startswith("/data/")
+
+
 class Bytes(io.BytesIO):
     """Where a file goes that nobody named a place for."""
 

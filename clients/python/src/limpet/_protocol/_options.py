@@ -53,8 +53,9 @@ class ContainerOptions(TypedDict, total=False):
     files: int | None
     """Maximum number of files, directories and links in ``/session``."""
     data: Path | None
-    """Host directory to mount read-only at ``/data``. ``"host:/PATH"`` is one of the controller's machine, and the only
-    form where that is another machine."""
+    """Directory to read at ``/data``: of this machine, or as ``"host:/PATH"`` of the controller's. It is mounted
+    read-only. One of this machine is copied by ``open()`` where the controller is on another one, and counts as
+    ``disk``."""
     env: Mapping[str, str] | None
     """Environment variables."""
     network: Network | None
@@ -133,13 +134,22 @@ def chosen(options: Mapping[str, Any], known: frozenset[str], far: bool = False)
     return body
 
 
+def without_copied(options: Mapping[str, Any], far: bool) -> tuple[dict[str, Any], str | None]:
+    """The options, and the directory of this machine that is copied instead of mounted: None where none is."""
+    options = dict(options)
+    data = options.get("data")
+    if not far or data is None or os.fspath(data).startswith(_HOST):
+        return options, None
+    return options, os.fspath(options.pop("data"))
+
+
 def data_option(path: str, far: bool) -> str:
     if path.startswith(_HOST):
         return path.removeprefix(_HOST)
     if far:
         raise BadRequest(
-            f"data: '{path}' is a directory of this machine, and the controller is on another one; put() the files "
-            "into the session, or name a directory of that machine as 'host:/PATH'"
+            f"data: '{path}' is a directory of this machine, and the controller is on another one: open() a session "
+            "with it, to which it is copied, or name a directory of that machine as 'host:/PATH'"
         )
     return os.path.abspath(path)
 

@@ -339,7 +339,8 @@ class Session(Packages, Exporting, Networking):
 
         Args:
             local: Path of the file or directory, the contents of a file, or a binary file object.
-            path: Path in the container, relative to ``/session``. Missing directories are created.
+            path: Path in the container, relative to ``/session``. Missing directories are created. Below ``/data``,
+                which code cannot write to, unless the session has a directory of the controller's machine there.
             on_progress: Called with the number of bytes copied and the total.
             progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
         """
@@ -351,7 +352,7 @@ class Session(Packages, Exporting, Networking):
         if _files.is_directory(local):
             put_tree(self, os.fspath(local), path, on_progress)
             return
-        if _files.is_elsewhere(path):
+        if _files.is_elsewhere(path) and not _files.is_data(path):
             with _files.readable(local) as file:
                 self.files.write(path, file, on_progress=on_progress)
             return
