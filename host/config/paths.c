@@ -154,7 +154,7 @@ static int admit_group(const Paths *paths, Problem *problem)
     return r < 0 ? r : admit(paths->runtime_dir, "/..", paths->group, problem);
 }
 
-/* Those of a pod are at a path that whoever describes the pod can name, since the guest has it mounted. */
+/* Links of a pod are at a path that whoever describes the pod can name, since the guest has it mounted. */
 static int name_links(Paths *paths, const Options *options)
 {
     if (strcmp(options->engine, "pod") == 0)

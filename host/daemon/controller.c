@@ -303,8 +303,8 @@ static void on_call_due(LoopTimer *timer)
         sandbox_interrupt(sandbox);
 }
 
-/* Has the session of a pod saved for the next one, if it is one that would be saved when it is idle. False: it is
- * not. */
+/* Has the session of a pod saved for the next one, if it is one that would be saved when it is idle. False:
+ * it is not. */
 static bool save_for_next(Controller *controller)
 {
     Sandbox *sandbox;
@@ -363,8 +363,8 @@ static const EngineOps *choose_engine(const Options *options, const Paths *paths
     if (!ops && !*name)
         ops = engine_choose(config, problem);
     if (!ops && *name)
-        problem_set(problem, ERR_BAD_REQUEST, "unknown engine '%s'; the engines are oci, docker, pod and local",
-                    name);
+        problem_set(problem, ERR_BAD_REQUEST,
+                    "unknown engine '%s'; the engines are oci, docker, pod and local", name);
     return ops;
 }
 

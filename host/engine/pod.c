@@ -1,8 +1,8 @@
-/* The engine for a controller in a pod: another container of the pod runs the one guest there is, and somebody
- * else, such as a kubelet, starts that container and has mounted the places of the session in it. The guest
- * waits until CURRENT in the directory of links leads to the directory of its session. There it opens ALIVE,
- * a pipe that nobody writes to: whoever holds the other end is told by the kernel when the guest is gone, and
- * a controller that takes over finds out whether it still lives. */
+/* The engine for a controller in a pod: another container of the pod runs the one guest there is, and
+ * somebody else, such as a kubelet, starts that container and has mounted the places of the session in it.
+ * The guest waits until CURRENT in the directory of links leads to the directory of its session. There it
+ * opens ALIVE, a pipe that nobody writes to: whoever holds the other end is told by the kernel when the guest
+ * is gone, and a controller that takes over finds out whether it still lives. */
 #include "host/engine/engine.h"
 
 #include <errno.h>
@@ -138,8 +138,8 @@ static int show_to_guest(const PodContainer *container, const ContainerSpec *spe
                        spec->link_dir, strerror(errno));
 }
 
-static int pod_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
-                      Container **ret, Problem *problem)
+static int pod_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
+                      void *userdata, Container **ret, Problem *problem)
 {
     PodEngine *pod = container_of(engine, PodEngine, engine);
     PodContainer *container = NULL;
@@ -328,7 +328,8 @@ static void pod_check(const EngineConfig *config, void (*report)(void *userdata,
     else if (check_network(config, &problem) < 0)
         check_say(&check, FINDING_FAIL, "network", NULL, "%s", problem.text);
     else
-        check_say(&check, FINDING_OK, "network", NULL, "neither the cluster's DNS nor its API server answers");
+        check_say(&check, FINDING_OK, "network", NULL,
+                  "neither the cluster's DNS nor its API server answers");
 }
 
 const EngineOps engine_pod = {

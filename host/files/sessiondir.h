@@ -36,8 +36,8 @@ typedef struct SessionDir {
     int files_fd;              /* handle held since before any code ran */
 } SessionDir;
 
-/* An id whose `files` and `scratch` a container may have mounted before there is a session: they are emptied where
- * others are replaced. */
+/* An id whose `files` and `scratch` a container may have mounted before there is a session: they are emptied
+ * where others are replaced. */
 #define SESSIONDIR_MOUNTED "~pod"
 
 #define SESSIONDIR_NULL ((SessionDir){.files_fd = -1})

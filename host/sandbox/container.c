@@ -103,8 +103,8 @@ int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem
     return claim_published(sandbox, name, &room, problem);
 }
 
-/* Where what code writes to is not below the session's name: another user gets to what is published, and not to
- * where the rest is. */
+/* Has what code writes to elsewhere than below the name of the session: another user gets to what is
+ * published, and not to where the rest is. */
 static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
 {
     const bool single = sandbox->all->engine->ops->single;

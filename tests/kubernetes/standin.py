@@ -112,7 +112,7 @@ class Pod:
     def described(self) -> dict:
         if self.over.is_set():
             return {"phase": "Succeeded" if self.status == 0 else "Failed"}
-        running = [container_status(name, {"running": {}}) for name in ("controller", "guest")]
+        running = [container_status(name, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}) for name in ("controller", "guest")]
         return {"phase": "Running", "podIP": self.address, "containerStatuses": running[:1], "initContainerStatuses": running[1:]}
 
 
@@ -127,6 +127,7 @@ class Standin:
         self.running: dict[str, Pod] = {}
         self.answers: list[tuple[int, dict]] = []
         self.statuses: dict[str, dict] = {}
+        self.away = False  # whether connections end without an answer
         self.lock = threading.Lock()
         self.starter = ThreadPoolExecutor(1)
         self._write_keys()
@@ -139,6 +140,9 @@ class Standin:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}
                 parts = self.path.partition("?")[0].split("/")[5:]
+                if standin.away:
+                    self.close_connection = True
+                    return
                 code, reply = standin.answer(self.command, *parts, body=body)
                 data = json.dumps(reply).encode()
                 self.send_response(code)

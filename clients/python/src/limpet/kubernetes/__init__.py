@@ -2,7 +2,7 @@
 
     from limpet.kubernetes import PodOptions, Pods
 
-    options = PodOptions(image="registry.example.com/limpet:default", controller_image="registry.example.com/limpet-controller")
+    options = PodOptions(image="registry.example.com/limpet", controller_image="registry.example.com/limpet-controller")
     with Pods("sandboxes", options) as pods, pods.open("conv-1") as session:
         print(session.run("6 * 7").result)
 

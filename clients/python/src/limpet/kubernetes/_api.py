@@ -16,12 +16,12 @@ from urllib3.exceptions import HTTPError
 
 from .._protocol._requests import Body
 from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
-from ._pod import LABELS, SESSION
+from ._pod import CONTROLLER, LABELS, SESSION
 
 _TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
 _NO_IMAGE = (
-    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable",
+    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
 )  # fmt: skip
 _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff", "RunContainerError")
 _SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
@@ -60,17 +60,19 @@ class Cluster:
         """None where there is none."""
         with self._told(f"the pod {name} cannot be looked at"):
             try:
-                return self._plain(self._call("read_namespaced_pod", name, self.namespace))
+                found: Body = self._plain(self._call("read_namespaced_pod", name, self.namespace))
             except ApiException as error:
                 if error.status == 404 and _reason(error) == "NotFound":
                     return None
                 raise
+        return found
 
     def pods(self) -> list[Body]:
         """Those of sessions."""
         with self._told("the pods cannot be listed"):
             found = self._call("list_namespaced_pod", self.namespace, label_selector=_SELECTOR)
-            return self._plain(found)["items"]
+            items: list[Body] = self._plain(found)["items"]
+        return items
 
     def delete(self, kind: str, name: str, uid: str | None = None) -> None:
         """Deletes it, unless another one has its name by now."""
@@ -99,7 +101,9 @@ class Cluster:
             raise _refusal(what, self.namespace, error) from error
         except (HTTPError, OSError) as error:
             server = self._api.configuration.host
-            raise Unavailable(f"the API server {server} does not answer: {error}; open sessions go on") from error
+            raise Unavailable(
+                f"the API server {server} does not answer: {error}; open sessions go on"
+            ) from error
 
 
 def _reason(error: ApiException) -> str:
@@ -121,7 +125,9 @@ def _refusal(what: str, namespace: str, error: ApiException) -> Error:
     if error.status == 403 and "exceeded quota" in said:
         return LimitReached(f"{what}: {said}; close sessions, or have the quota of {namespace} raised")
     if error.status == 401 or (error.status == 403 and " cannot " in said):
-        return Denied(f"{what}: {said}; the role of `limpet kubernetes manifest` has the rights that are needed")
+        return Denied(
+            f"{what}: {said}; the role of `limpet kubernetes manifest` has the rights that are needed"
+        )
     return EngineError(f"{what}: {said}")
 
 
@@ -152,8 +158,9 @@ def why_over(pod: Body) -> str:
 def address_of(pod: Body) -> str | None:
     """Where its controller listens, once that runs."""
     for container in pod["status"].get("containerStatuses", []):
-        if container.get("state", {}).get("running"):
-            return pod["status"].get("podIP")
+        if container["name"] == CONTROLLER and "running" in container.get("state", {}):
+            address: str | None = pod["status"].get("podIP")
+            return address
     return None
 
 
@@ -171,11 +178,13 @@ def failure_of(pod: Body, since: float) -> Error | None:
             )
         if reason in _NOT_MADE:
             last = (container.get("lastState", {}).get("terminated") or {}).get("message", "").strip()
-            return EngineError(f"the {container['name']} of the pod does not run: {last or message or reason}")
+            return EngineError(
+                f"the {container['name']} of the pod does not run: {last or message or reason}"
+            )
     for condition in pod["status"].get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            if time.monotonic() - since > _PLACING:
-                return EngineError(f"no node takes the pod: {condition.get('message', 'Unschedulable')}")
+        waits = condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
+        if waits and time.monotonic() - since > _PLACING:
+            return EngineError(f"no node takes the pod: {condition.get('message', 'Unschedulable')}")
     return None
 
 

@@ -49,7 +49,7 @@ class PodOptions:
         storage_class: Storage class of that claim. None: that of the cluster.
         pull: When the images are pulled: ``"IfNotPresent"``, ``"Always"`` or ``"Never"``.
         runtime_class: RuntimeClass of the pods. None: that of the cluster.
-        host_users: False gives each pod a user namespace of its own, where the cluster can. None: the cluster's default.
+        host_users: False gives each pod a user namespace of its own. None: the cluster's own way.
         network_proof: ``"ask"``: a pod that reaches the DNS or the API server of the cluster serves no session.
             ``"trust"``: it does, and the network is what the cluster makes of it.
     """
@@ -83,7 +83,8 @@ def memory_bytes(text: str) -> int:
         raise BadRequest(f"memory cannot be {text!r}: a number with Ki, Mi or Gi, such as 512Mi")
     unit = found[2] or ""
     power = "kmgt".index(unit[0].lower()) + 1 if unit else 0
-    return int(found[1]) * (1024 if unit.endswith("i") else 1000) ** power
+    base: int = 1024 if unit.endswith("i") else 1000
+    return int(int(found[1]) * base**power)
 
 
 def claim(session: str, options: PodOptions) -> Body:
@@ -177,8 +178,18 @@ def _controller(options: PodOptions) -> Body:
             {"name": "session", "mountPath": _STATE, "subPath": "state"},
             {"name": "run", "mountPath": "/run/limpet", "subPath": CONTROLLER},
             {"name": "link", "mountPath": "/run/limpet/guest"},
-            {"name": "keys", "mountPath": f"{_STATE}/limpet-net.key_secret", "subPath": "key_secret", "readOnly": True},
-            {"name": "keys", "mountPath": "/etc/limpet/authorized_keys", "subPath": "authorized_keys", "readOnly": True},
+            {
+                "name": "keys",
+                "mountPath": f"{_STATE}/limpet-net.key_secret",
+                "subPath": "key_secret",
+                "readOnly": True,
+            },
+            {
+                "name": "keys",
+                "mountPath": "/etc/limpet/authorized_keys",
+                "subPath": "authorized_keys",
+                "readOnly": True,
+            },
         ],
     }
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar
 
 from .._connection._keys import KeyFile
 from .._protocol import _requests, _wire
@@ -113,7 +113,7 @@ class Pods:
         *,
         key: KeyFile = None,
         server_key: str | None = None,
-        artifacts: Union[str, bool, None] = None,
+        artifacts: str | bool | None = None,
         start_timeout: float = 120.0,
     ) -> None:
         context, _, name = namespace.rpartition("/")
@@ -141,7 +141,9 @@ class Pods:
         """
         refused = [option for option in _FROM_POD if options.get(option) is not None]
         if refused:
-            raise BadRequest(f"{', '.join(refused)}: not for a session in a pod; PodOptions say what pods are like")
+            raise BadRequest(
+                f"{', '.join(refused)}: not for a session in a pod; PodOptions say what pods are like"
+            )
         named = name or _requests.new_name()
         if not self._saves or name is None:
             options.setdefault("ttl_action", "close")
@@ -216,12 +218,16 @@ class Pods:
             if not _api.is_over(found):
                 return False
             if time.monotonic() > deadline:
-                raise Unavailable(f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}")
+                raise Unavailable(
+                    f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}"
+                )
             self._cluster.delete("pod", object_name(name), found["metadata"]["uid"])
             time.sleep(_POLL)
         return True
 
-    def _begun(self, name: str, made: bool, deadline: float, begin: Callable[[_PodClient], Session]) -> Session:
+    def _begun(
+        self, name: str, made: bool, deadline: float, begin: Callable[[_PodClient], Session]
+    ) -> Session:
         """The session of a pod, which may be starting, and whose controller may not listen yet."""
         began = time.monotonic()
         while True:
