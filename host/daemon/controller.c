@@ -78,8 +78,8 @@ static void on_sandbox_gone(void *userdata)
     Controller *controller = userdata;
 
     retention_timer_wake(controller->kept);
-    end_with_session(controller);
     stop_if_empty(controller);
+    end_with_session(controller);
 }
 
 /* Leaves a parked sandbox, which is on disk, to the next controller. */
@@ -87,10 +87,11 @@ static void on_sandbox_parked(Sandbox *sandbox)
 {
     Controller *controller = sandbox->all->userdata;
 
-    retention_timer_wake(controller->kept);
-    end_with_session(controller);
     if (controller->front.closing)
         sandbox_leave(sandbox);
+    else
+        retention_timer_wake(controller->kept);
+    end_with_session(controller);
 }
 
 static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
@@ -268,30 +269,23 @@ static void shut_down(void *userdata, bool keep)
 /* Time that a call has when the pod is about to go. It is interrupted then, and the session is saved. */
 #define CALL_SECONDS 10
 
-static bool is_asleep(const Controller *controller)
-{
-    Sandbox *sandbox;
-
-    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
-        if (sandbox->state != SANDBOX_PARKED)
-            return false;
-    return true;
-}
-
 static void on_session_over(LoopTimer *timer)
 {
     Controller *controller = container_of(timer, Controller, ending_timer);
 
-    if (is_asleep(controller))
-        shut_down(controller, false);
+    while (leave_one(controller, false))
+        ;
+    stop_if_empty(controller);
 }
 
-/* The session is over, or saved: somebody else makes another pod for the next. */
+/* Takes no more requests once the session is over, or saved: somebody else makes another pod for the next. */
 static void end_with_session(Controller *controller)
 {
-    if (controller->sandboxes.engine->ops->single && !controller->front.closing)
-        loop_timer_set(controller->loop, &controller->ending_timer,
-                       clock_now() + REPLY_SECONDS * NSEC_PER_SEC, on_session_over);
+    if (!controller->sandboxes.engine->ops->single || controller->front.closing)
+        return;
+    controller->front.closing = true;
+    loop_timer_set(controller->loop, &controller->ending_timer,
+                   clock_now() + REPLY_SECONDS * NSEC_PER_SEC, on_session_over);
 }
 
 static void on_call_due(LoopTimer *timer)

@@ -40,3 +40,4 @@ def fleet(standin, monkeypatch):
         for name in pods.sessions():
             pods.close_session(name)
         pods.close()
+    standin.until_gone()

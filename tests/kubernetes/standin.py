@@ -71,6 +71,7 @@ class Pod:
     def _start_guest(self) -> subprocess.Popen[bytes]:
         script = self.containers["guest"]["command"][2]
         script = script.replace("/run/limpet/", f"{self.directory}/run/guest/")
+        script = script.replace("prlimit --core=0 --nofile=1024:4096 --memlock=65536 --msgqueue=0 -- ", "")
         script = script.replace("/usr/lib/limpet/limpet-guest", str(PROGRAMS / "limpet-guest"))
         files = self.state / "sessions/~pod/files"
         return self._spawn(

@@ -29,9 +29,9 @@ def main() -> int:
     making = commands.add_parser(
         "manifest",
         help="print the objects that a namespace needs, with new keys, for `kubectl apply -f -`",
-        description="Prints the objects that a namespace needs, with new keys, for `kubectl apply -f -`: the namespace, "
-        "the keys of controllers and of clients, a policy that leaves sessions without a network, and a service "
-        "account with the rights of clients. The output has secret keys in it.",
+        description="Prints the objects that a namespace needs, with new keys, for `kubectl apply -f -`: the "
+        "namespace, the keys of controllers and of clients, a policy that leaves sessions without a network, and "
+        "a service account with the rights of clients. The output has secret keys in it.",
     )
     making.add_argument(
         "--namespace", type=_namespace, default="limpet", help="its name (default: %(default)s)"

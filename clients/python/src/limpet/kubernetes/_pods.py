@@ -56,10 +56,11 @@ class _PodClient(Client):
                 try:
                     reply = super()._request(request, start, stream)
                     break
-                except Unavailable:  # also as the answer of a controller that saves its session
-                    if request.once or not self._pods._saves or time.monotonic() > deadline:
+                except Unavailable as error:
+                    refused = error.__cause__ is None  # by a controller that ends with its session
+                    if time.monotonic() > deadline or (request.once and not refused):
                         raise
-                    if self._pods._why_gone(place) is None:
+                    if not refused and self._pods._why_gone(place) is None:
                         raise
                 time.sleep(_POLL)
         except NoSuchSession:
