@@ -1,4 +1,4 @@
-"""Sessions in pods: of a stand-in, whose containers are processes, and of a real cluster."""
+"""Sessions in pods of a stand-in, whose containers are processes."""
 
 import pytest
 
