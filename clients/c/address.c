@@ -67,6 +67,14 @@ int address_init(Address *ret, const char *path, Problem *problem)
         address_deinit(&address);
         return r;
     }
+    if (!address.remote && strstr(address.path, "://")) {
+        problem_set(problem, ERR_BAD_REQUEST,
+                    "the address %s does not have the form of one: tcp://, ssh://, docker://, kubernetes://, "
+                    "exec: or the path of a socket",
+                    address.path);
+        address_deinit(&address);
+        return -EPROTO;
+    }
     if (!address.remote && strlen(address.path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
         problem_set(problem, ERR_BAD_REQUEST, "the socket path is too long (at most %zu bytes): %s",
                     sizeof(((struct sockaddr_un *)0)->sun_path) - 1, address.path);

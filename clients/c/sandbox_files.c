@@ -270,7 +270,7 @@ int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *p
     int r = files_ask(client, session, &what, piece->upload != NO_UINT, &reply, &said, MsgFileWriteReply);
 
     if (!r)
-        *piece = (MsgFileWrite){.upload = said.upload, .offset = said.size, .mode = NO_UINT};
+        *piece = (MsgFileWrite){.upload = said.upload, .offset = said.size, .mode = NO_UINT, .modified = NAN};
     return r;
 }
 
@@ -278,8 +278,12 @@ int limpet_files_write(LimpetClient *client, const char *session, const char *pa
                        bool parents)
 {
     _cleanup_(freep) uint8_t *bytes = malloc(LIMIT_FILE_CHUNK);
-    MsgFileWrite piece = {
-        .path = text_of(path), .upload = NO_UINT, .offset = 0, .mode = mode, .parents = parents};
+    MsgFileWrite piece = {.path = text_of(path),
+                          .upload = NO_UINT,
+                          .offset = 0,
+                          .mode = mode,
+                          .modified = NAN,
+                          .parents = parents};
     bool last = false;
     int r = bytes ? 0 : -ENOMEM;
 

@@ -398,10 +398,9 @@ static void on_sweep_due(LoopTimer *timer)
 /* Takes over what an earlier controller on this state directory left, and removes what nobody can use. */
 static void take_over(Controller *controller)
 {
-    Problem problem = PROBLEM_NULL;
     bool complete;
 
-    keeper_call(controller->sandboxes.keeper, JOB_SWEEP_REMOVED, &(JobNothing){0}, NULL, NULL, &problem);
+    keeper_tell(controller->sandboxes.keeper, JOB_SWEEP_REMOVED, &(JobNothing){0});
     templates_load(&controller->templates, controller->paths, controller->sandboxes.keeper);
     complete = !adopt_all(&controller->adopting);
     ended_load(&controller->ended);

@@ -181,7 +181,7 @@ static void on_answer(Sandbox *sandbox, const Message *message)
         return;
     if (message->kind == MSG_REPLY &&
         body_decode(&answer, MsgGuestCheckpoints, &message->body, &problem) == 0)
-        checkpoint_files_prune(sandbox, &answer.checkpoints, NULL);
+        checkpoint_files_prune(sandbox, &answer.checkpoints);
     sandbox_supervisor_ready(sandbox);
 }
 

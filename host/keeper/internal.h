@@ -95,7 +95,8 @@ JobHandler do_put, do_store, do_get, do_forget_uploads;
 /* artifacts.c */
 JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
 /* stores.c */
-JobHandler do_take, do_keep, do_give_up, do_find, do_drop, do_prune, do_stage, do_unstage, do_restore;
+JobHandler do_take, do_keep, do_give_up, do_find, do_list, do_drop, do_prune, do_stage, do_unstage,
+    do_restore;
 JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
 JobHandler do_packages_take, do_packages_find, do_packages_trim;
 /* forks.c */

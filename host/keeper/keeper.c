@@ -99,6 +99,7 @@ static const struct {
     [JOB_KEEP] = {do_keep, NEEDS_TENANT},
     [JOB_GIVE_UP] = {do_give_up, NEEDS_TENANT},
     [JOB_FIND] = {do_find, NEEDS_TENANT},
+    [JOB_LIST] = {do_list, NEEDS_TENANT},
     [JOB_DROP] = {do_drop, NEEDS_TENANT},
     [JOB_PRUNE] = {do_prune, NEEDS_TENANT},
     [JOB_STAGE] = {do_stage, NEEDS_TENANT},

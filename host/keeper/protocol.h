@@ -39,7 +39,7 @@
     JOB(GIVE_UP, JobOf, JobNothing, false)                                                                   \
     JOB(FIND, JobCheckpoint, JobFound, false)                                                                \
     JOB(DROP, JobCheckpoint, JobNothing, false)                                                              \
-    JOB(PRUNE, JobPrune, JobKept, false)                                                                     \
+    JOB(PRUNE, JobPrune, JobNothing, false)                                                                  \
     JOB(STAGE, JobCheckpoint, JobNothing, true)                                                              \
     JOB(UNSTAGE, JobOf, JobNothing, true)                                                                    \
     JOB(RESTORE, JobOf, JobNothing, true)                                                                    \
@@ -56,7 +56,8 @@
     JOB(PACKAGES_TAKE, JobTakePackages, JobPackages, true)                                                   \
     JOB(PACKAGES_FIND, JobFindPackages, JobPackages, true)                                                   \
     JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)                                                    \
-    JOB(SYNC, JobOf, JobNothing, true)
+    JOB(SYNC, JobOf, JobNothing, true)                                                                       \
+    JOB(LIST, JobOf, JobKept, false)
 
 typedef enum JobKind {
     JOB_DONE,

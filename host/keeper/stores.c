@@ -89,45 +89,49 @@ void do_drop(KeeperJob *job)
     job_end(job);
 }
 
-typedef struct Prune {
-    KeeperJob *job;
-    Buf kept; /* encoded names */
-    size_t n;
-} Prune;
-
 static void prune_one(void *userdata, const char *id)
 {
-    Prune *prune = userdata;
-    const Value *keep = &prune->job->request.as_PRUNE.checkpoints;
-    Writer w;
+    const KeeperJob *job = userdata;
+    const Value *keep = &job->request.as_PRUNE.checkpoints;
 
     for (uint32_t i = 0; i < value_count(keep); i++)
-        if (text_equal(value_text(keep, i), id)) {
-            writer_init(&w, &prune->kept);
-            write_text(&w, id);
-            prune->n += writer_finish(&w) == 0;
+        if (text_equal(value_text(keep, i), id))
             return;
-        }
-    snapshot_drop(prune->job->store, id, prune->job->keeper->worker);
-}
-
-static void write_kept(Writer *w, const void *source)
-{
-    const Prune *prune = source;
-
-    write_array(w, prune->n);
-    write_encoded(w, &prune->kept);
+    snapshot_drop(job->store, id, job->keeper->worker);
 }
 
 void do_prune(KeeperJob *job)
 {
-    Prune prune = {.job = job, .kept = BUF_NULL};
-
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
-        snapshot_each(job->store, prune_one, &prune);
-    job_done(job, JobKept, (&(JobKept){.checkpoints = {.write = write_kept, .source = &prune}}));
-    buf_deinit(&prune.kept);
+        snapshot_each(job->store, prune_one, job);
+    job_end(job);
+}
+
+static void list_one(void *userdata, const char *id)
+{
+    KeeperJob *job = userdata;
+    Writer w;
+
+    writer_init(&w, &job->data);
+    write_text(&w, id);
+    job->size += writer_finish(&w) == 0;
+}
+
+static void write_kept(Writer *w, const void *source)
+{
+    const KeeperJob *job = source;
+
+    write_array(w, job->size);
+    write_encoded(w, &job->data);
+}
+
+void do_list(KeeperJob *job)
+{
+    job->store = snapshot_store(&job->session->directory, false);
+    if (job->store >= 0)
+        snapshot_each(job->store, list_one, job);
+    job_done(job, JobKept, (&(JobKept){.checkpoints = {.write = write_kept, .source = job}}));
 }
 
 /* ---- on a thread ---- */

@@ -156,10 +156,8 @@ void sweep_links(const Sandboxes *all)
 static void on_swept(void *userdata, unsigned removed)
 {
     Sandboxes *all = userdata;
-    Problem problem = PROBLEM_NULL;
 
-    if (keeper_call(all->keeper, JOB_SWEEP, &(JobNothing){0}, NULL, NULL, &problem) < 0)
-        log_warn("files of an earlier controller stay", "reason=%s", problem.text);
+    keeper_tell(all->keeper, JOB_SWEEP, &(JobNothing){0});
     if (removed > 0)
         log_info("removed containers of an earlier controller", "count=%u", removed);
 }

@@ -4,13 +4,11 @@
 
 #include "host/session/internal.h"
 #include "host/session/session.h"
-#include "proto/base/log.h"
 
 /* ---- what takes time ---- */
 
 typedef struct FilesStep {
     AsyncStep step; /* of the order */
-    bool takes;
     FilesThen *then;
 } FilesStep;
 
@@ -25,11 +23,10 @@ static void on_done(void *userdata, KeeperAnswer *answer)
     FilesStep *files = userdata;
     GuestRequest *to_guest = files->step.request;
     FilesThen *then = files->then;
-    uint64_t bytes = files->takes && answer->body ? answer->body->as_TAKE.bytes : 0; /* of both */
 
     step_free(files);
     if (to_guest)
-        then(container_of(to_guest, Order, to_guest), answer->problem, bytes);
+        then(container_of(to_guest, Order, to_guest), answer->problem, answer->body);
 }
 
 static int begin(Order *order, JobKind kind, const void *request, FilesThen *then, Problem *problem)
@@ -39,7 +36,6 @@ static int begin(Order *order, JobKind kind, const void *request, FilesThen *the
     if (!files)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     async_step_attach(&files->step, &order->to_guest);
-    files->takes = kind == JOB_TAKE || kind == JOB_TAKE_TEMPLATE;
     files->then = then;
     if (keeper_ask(order->to_guest.sandbox->all->keeper, order->to_guest.sandbox->user, kind, request,
                    on_done, files) == 0)
@@ -126,50 +122,38 @@ void checkpoint_files_accept(Order *order, void (*then)(Order *order))
     then(order);
 }
 
-/* ---- what does not ---- */
-
-/* Asks for a job that nobody waits for: a failure leaves a copy that nobody asks for any more. */
-static void call(const Sandbox *sandbox, JobKind kind, const void *request)
+int checkpoint_files_keep(Order *order, Text checkpoint, Text name, uint64_t bytes, FilesThen *then,
+                          Problem *problem)
 {
-    Problem problem = PROBLEM_NULL;
+    const JobKeep keep = {
+        .id = id_of(order->to_guest.sandbox), .checkpoint = checkpoint, .name = name, .bytes = bytes};
 
-    if (keeper_call(sandbox->all->keeper, kind, request, NULL, NULL, &problem) < 0)
-        log_warn("copy of /session stays", "session=%s reason=%s", sandbox->name, problem.text);
+    return begin(order, JOB_KEEP, &keep, then, problem);
 }
 
-int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem)
+int checkpoint_files_find(Order *order, const char *checkpoint, FilesThen *then, Problem *problem)
 {
-    const JobKeep keep = {.id = id_of(sandbox), .checkpoint = checkpoint, .name = name, .bytes = bytes};
+    const JobCheckpoint find = {.id = id_of(order->to_guest.sandbox), .checkpoint = text_of(checkpoint)};
 
-    return keeper_call(sandbox->all->keeper, JOB_KEEP, &keep, NULL, NULL, problem);
+    return begin(order, JOB_FIND, &find, then, problem);
 }
 
-void checkpoint_files_give_up(Sandbox *sandbox)
+int checkpoint_files_list(Order *order, FilesThen *then, Problem *problem)
 {
-    call(sandbox, JOB_GIVE_UP, &(JobOf){.id = id_of(sandbox)});
+    return begin_plain(order, JOB_LIST, then, problem);
 }
 
-static void on_found(void *userdata, KeeperAnswer *answer)
+/* ---- for which nobody waits ---- */
+
+void checkpoint_files_give_up(const Sandbox *sandbox)
 {
-    const Text found = answer->body->as_FIND.checkpoint;
-    char *id = userdata;
-
-    memcpy(id, found.data ? found.data : "", found.size);
-    id[found.size] = '\0';
-}
-
-bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_id[LIMIT_SESSION_NAME + 1])
-{
-    const JobCheckpoint find = {.id = id_of(sandbox), .checkpoint = checkpoint};
-    Problem problem = PROBLEM_NULL;
-
-    ret_id[0] = '\0';
-    return keeper_call(sandbox->all->keeper, JOB_FIND, &find, on_found, ret_id, &problem) == 0 && *ret_id;
+    keeper_tell(sandbox->all->keeper, JOB_GIVE_UP, &(JobOf){.id = id_of(sandbox)});
 }
 
 void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint)
 {
-    call(sandbox, JOB_DROP, &(JobCheckpoint){.id = id_of(sandbox), .checkpoint = checkpoint});
+    keeper_tell(sandbox->all->keeper, JOB_DROP,
+                &(JobCheckpoint){.id = id_of(sandbox), .checkpoint = checkpoint});
 }
 
 static void write_ids(Writer *w, const void *source)
@@ -184,36 +168,11 @@ static void write_ids(Writer *w, const void *source)
     }
 }
 
-static void on_pruned(void *userdata, KeeperAnswer *answer)
-{
-    const Value *ids = &answer->body->as_PRUNE.checkpoints;
-    CheckpointsKept *kept = userdata;
-
-    if (!kept || !(kept->ids = calloc(value_count(ids) + 1, sizeof(*kept->ids))))
-        return;
-    for (; kept->n < value_count(ids); kept->n++) {
-        Text id = value_text(ids, (uint32_t)kept->n);
-
-        memcpy(kept->ids[kept->n], id.data, id.size);
-    }
-}
-
-void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, CheckpointsKept *ret)
+void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints)
 {
     const JobPrune prune = {.id = id_of(sandbox), .checkpoints = {.write = write_ids, .source = checkpoints}};
-    Problem problem = PROBLEM_NULL;
 
-    if (ret)
-        *ret = (CheckpointsKept){0};
-    keeper_call(sandbox->all->keeper, JOB_PRUNE, &prune, on_pruned, ret, &problem);
-}
-
-bool checkpoints_kept_has(const CheckpointsKept *kept, Text id)
-{
-    for (size_t i = 0; i < kept->n; i++)
-        if (text_equal(id, kept->ids[i]))
-            return true;
-    return false;
+    keeper_tell(sandbox->all->keeper, JOB_PRUNE, &prune);
 }
 
 MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,

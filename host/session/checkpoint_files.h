@@ -5,9 +5,9 @@
 #include "host/session/order.h"
 #include "host/session/session.h"
 
-/* Told to an order that waits: its step is done, and the copy takes that many bytes; or it failed, and
+/* Told to an order that waits: its step is done, and the keeper has answered that; or it failed, and
  * `problem` is not NULL. Nobody is told once the order has detached it. */
-typedef void FilesThen(Order *order, const Problem *problem, uint64_t bytes);
+typedef void FilesThen(Order *order, const Problem *problem, const JobAnswer *answer);
 
 /* Begins to copy, for the checkpoint that is taken next; to bring the copy of a checkpoint beside /session;
  * to have it change places with what is there; to remove it again. 0, or negative with the problem set. */
@@ -23,25 +23,18 @@ void checkpoint_files_accept(Order *order, void (*then)(Order *order));
 /* Begins to copy /session for a template, whose id is `template`. As the others. */
 int checkpoint_files_take_template(Order *order, const char *template, FilesThen *then, Problem *problem);
 
-/* The copy that was taken last is that of a checkpoint, or nobody's. */
-int checkpoint_files_keep(Sandbox *sandbox, Text checkpoint, Text name, uint64_t bytes, Problem *problem);
-void checkpoint_files_give_up(Sandbox *sandbox);
+/* Makes the copy that was taken last that of a checkpoint; finds the copy of one, by its id or name; lists
+ * those that there are. As the others. */
+int checkpoint_files_keep(Order *order, Text checkpoint, Text name, uint64_t bytes, FilesThen *then,
+                          Problem *problem);
+int checkpoint_files_find(Order *order, const char *checkpoint, FilesThen *then, Problem *problem);
+int checkpoint_files_list(Order *order, FilesThen *then, Problem *problem);
 
-/* Finds the copy of a checkpoint, by the checkpoint's id or name, and puts its id into ret. False when there
- * is none. */
-bool checkpoint_files_find(const Sandbox *sandbox, Text checkpoint, char ret_id[LIMIT_SESSION_NAME + 1]);
+/* Removes the copy that was taken last; that of a checkpoint; or those whose checkpoint is not among these,
+ * which are as the supervisor lists them. */
+void checkpoint_files_give_up(const Sandbox *sandbox);
 void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint);
-
-/* Ids of checkpoints that have a copy. */
-typedef struct CheckpointsKept {
-    char (*ids)[LIMIT_SESSION_NAME + 1];
-    size_t n;
-} CheckpointsKept;
-
-/* Removes the copies whose checkpoint is not among these, which are as the supervisor lists them; says which
- * are left, where `ret` is not NULL, to be freed. */
-void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints, CheckpointsKept *ret);
-bool checkpoints_kept_has(const CheckpointsKept *kept, Text id);
+void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints);
 
 /* A checkpoint as clients are told of it: `name`, which it may point to, stands for its branch. */
 MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,

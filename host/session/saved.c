@@ -237,7 +237,7 @@ void session_on_woken(Session *root)
 
     session_set_state(root, SESSION_STARTING);
     root->all->events->ready(root);
-    checkpoint_files_prune(root->sandbox, &none, NULL);
+    checkpoint_files_prune(root->sandbox, &none);
     saved_place_remove(root->sandbox, SAVED_PLACE);
     session_all_ready(root);
     woken(root, NULL);

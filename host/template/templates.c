@@ -219,7 +219,6 @@ static bool load_all(Templates *templates, int fd)
 void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper)
 {
     const JobTemplates kept = {.templates = {.write = write_ids, .source = templates}};
-    Problem problem = PROBLEM_NULL;
     int directory;
 
     *templates = (Templates){.paths = paths, .keeper = keeper};
@@ -227,9 +226,8 @@ void templates_load(Templates *templates, const Paths *paths, KeeperClient *keep
     directory = open_directory(templates);
     if (directory < 0)
         log_error("templates cannot be read", "path=%s reason=%s", paths->templates, strerror(-directory));
-    else if (load_all(templates, directory) &&
-             keeper_call(keeper, JOB_SWEEP_TEMPLATES, &kept, NULL, NULL, &problem) < 0)
-        log_warn("files of templates stay", "reason=%s", problem.text);
+    else if (load_all(templates, directory))
+        keeper_tell(keeper, JOB_SWEEP_TEMPLATES, &kept);
 }
 
 void templates_deinit(Templates *templates)
@@ -310,10 +308,8 @@ int templates_forget(Templates *templates, Template *tmpl, Problem *problem)
 void templates_discard(Templates *templates, Template *tmpl)
 {
     const JobTemplateGone gone = {.template = text_of(tmpl->id)};
-    Problem problem = PROBLEM_NULL;
 
-    if (tmpl->files != NO_UINT &&
-        keeper_call(templates->keeper, JOB_DROP_TEMPLATE, &gone, NULL, NULL, &problem) < 0)
-        log_warn("files of a template stay", "template=%s reason=%s", tmpl->name, problem.text);
+    if (tmpl->files != NO_UINT)
+        keeper_tell(templates->keeper, JOB_DROP_TEMPLATE, &gone);
     template_unref(tmpl);
 }

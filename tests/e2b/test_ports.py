@@ -6,10 +6,13 @@ import json
 
 import pytest
 import websockets
+from e2b import SandboxException
 from e2b_code_interpreter import Sandbox
 from websockets.asyncio.client import connect
 
-from .conftest import made, options, until
+from tests.support.gateway import Gateway
+
+from .conftest import UNLIMITED, made, options, until
 
 SERVER = """
 import http.server, sys
@@ -148,6 +151,28 @@ def test_public_traffic_needs_nothing_but_code_does(gateway):
         assert ask(gateway, "GET", "/", sandbox.get_host(port))[0] == 200
         assert ask(gateway, "POST", "/execute", sandbox.get_host(49999), b'{"code": "1"}')[0] == 401
         assert ask(gateway, "GET", "/contexts", sandbox.get_host(49999))[0] == 401
+
+
+def test_ports_are_public_where_the_operator_says_so(limpetd, tmp_path):
+    gateway = Gateway(limpetd.socket, tmp_path, *UNLIMITED, "--sandbox-ports", "public").start()
+    where = {"api_key": "e2b_" + "0" * 40, "api_url": gateway.url, "sandbox_url": gateway.url}
+    try:
+        with made(Sandbox, where) as open_one, made(Sandbox, where, network={"allow_public_traffic": False}) as other:
+            for sandbox, status in ((open_one, 502), (other, 403)):
+                assert ask(gateway, "GET", "/", sandbox.get_host(1))[0] == status
+    finally:
+        gateway.stop()
+
+
+def test_servers_see_the_host_that_was_asked_for(gateway):
+    network = {"allow_public_traffic": True, "mask_request_host": "mine.test:${PORT}"}
+    with made(Sandbox, options(gateway), network=network) as sandbox:
+        port = listening(sandbox, SERVER)
+        seen = ask(gateway, "GET", "/", sandbox.get_host(port))[2].decode().lower()
+        assert f"host: mine.test:{port}\n" in seen.replace("\r", "") and sandbox.sandbox_id not in seen
+        assert sandbox.get_info().network["mask_request_host"] == "mine.test:${PORT}"
+    with pytest.raises(SandboxException, match="is no name of a host"):
+        Sandbox.create(**options(gateway), network={"mask_request_host": "a\r\nb"})
 
 
 def test_a_port_where_nobody_listens(gateway, served):

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -24,11 +25,13 @@ def files(limpetd, name, session):
 
 
 def test_every_verb(files, session, name):
+    begun = time.time()
     files("mkdir", f"{name}:a/b")
     files("write", "--mode", "600", f"{name}:a/b/f", given=b"text")
     assert files("read", f"{name}:/session/a/b/f") == b"text"
     (entry,) = json.loads(files("stat", "--json", f"{name}:a/b/f"))["entries"]
     assert (entry["path"], entry["type"], entry["size"], entry["mode"]) == ("/session/a/b/f", "file", 4, 0o600)
+    assert entry["modified"] >= begun - 5  # clocks of file systems are coarse
     files("mv", f"{name}:a/b/f", "a/g")
     listed = json.loads(files("ls", "-d", "2", "--json", f"{name}:a"))["entries"]
     assert [entry["path"] for entry in listed] == ["/session/a/b", "/session/a/g"]

@@ -27,7 +27,7 @@ def copy_tree(target):
 
 
 def image_of_this_machine():
-    """Where it goes on a bare one. If it is not of this tree another one is made there."""
+    """Where it goes on a bare one. It has to be of this tree: the overlay there has no place to make another one."""
     image = (STATE / "images" / "default").resolve()
     return {image: f"var/lib/limpet/images/{image.name}"} if image.is_dir() else {}
 

@@ -105,7 +105,7 @@ def test_an_address_is_a_command(called, run, address, expected, monkeypatch):
 
 
 @TONGUES
-@pytest.mark.parametrize("address", ["ssh://-oProxyCommand=x", "ssh://me@-x", "ssh://", "ssh://a/b", "ssh://a:b", "exec: ", "kubernetes://", "kubernetes:///a"])
+@pytest.mark.parametrize("address", ["ssh://-oProxyCommand=x", "ssh://me@-x", "ssh://", "ssh://a/b", "ssh://a:b", "exec: ", "kubernetes://", "kubernetes:///a", "shh://a"])
 def test_what_is_no_address_is_refused(run, address):
     with pytest.raises(limpet.Error, match="does not have the form"):
         run(address)

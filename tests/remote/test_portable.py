@@ -64,6 +64,13 @@ def test_through_a_command(far, tmp_path):
     run(f"exec:LIMPET_SOCKET={far.socket} {LIMPET} dial-stdio", {}, tmp_path)
 
 
+def test_a_controller_elsewhere_is_not_checked_here(far):
+    address = f"exec:LIMPET_SOCKET={far.socket} {LIMPET} dial-stdio"
+    done = subprocess.run([sys.executable, "-m", "limpet.doctor", "--address", address], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(f"machine\n  --    limpetd        the controller at {address} serves this user\n"), done.stderr
+    assert f"at {address}, engine" in done.stdout
+
+
 def test_a_port_through_a_command(far):
     """Streams are carried by threads there."""
     code = HIDDEN + f"""

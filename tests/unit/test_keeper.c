@@ -148,6 +148,7 @@ static void test_a_life(void **state)
     assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of("c1"), .bytes = 4096), ERR_NONE);
     assert_int_equal(ASK(STAGE, .id = one, .checkpoint = text_of("c1")), ERR_NONE);
     assert_int_equal(ASK(RESTORE, .id = one), ERR_NONE);
+    assert_int_equal(ASK(LIST, .id = one), ERR_NONE);
     assert_int_equal(ASK(PRUNE, .id = one, .checkpoints = {.source = NULL}), ERR_NONE);
     assert_int_equal(ASK(STAGE, .id = one, .checkpoint = text_of("c1")), ERR_NO_SUCH_CHECKPOINT);
     assert_int_equal(ASK(REMOVE, .id = one), ERR_NONE);

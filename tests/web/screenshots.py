@@ -27,7 +27,7 @@ plt.show()"""
 TOWNS = "import pandas as pd\n\ntable = pd.DataFrame({'town': ['Bonn', 'Ulm', 'Jena'],\n                      'people': [336, 128, 111]})\ntable"
 BARS = "import matplotlib.pyplot as plt\n\ntable.plot.bar(x='town', y='people', rot=0, figsize=(5, 2))\nplt.show()"
 SAVE = "table.to_csv('artifacts/towns.csv')"
-CRASH = "import ctypes\n\nctypes.string_at(0)   # a segmentation fault"
+CRASH = "import os\n\nos._exit(3)   # ends the interpreter"
 
 
 def web(http, page):
@@ -43,6 +43,9 @@ def web(http, page):
     page.run(CRASH)
     page.see(".state", "variables are")
     page.see(".variables .name", "figure")
+    (begun,) = [each["session"] for each in http.get("/v1/sessions").json()["sessions"] if each["session"].startswith("session-")]
+    http.delete(f"/v1/sessions/{begun}")  # the one that signing in has begun
+    page.gone(f"a.session[href='#{begun}']")
 
 
 def chat(http, page):

@@ -71,6 +71,8 @@ def test_tables_figures_errors_and_colours(page, session):
     assert "ZeroDivisionError" in cell.find_element(By.CSS_SELECTOR, ".error strong").text
     page.run(r"print('\x1b[31mred\x1b[0m <b>not bold</b>')")
     assert page.see(".a-red", "red") and "<b>not bold</b>" in page.see(".stdout", "red").text
+    bar = page.run("import sys\nfor n in range(1, 4): print(f'\\r{n}/3 done', end='', file=sys.stderr)")
+    assert bar.find_element(By.CSS_SELECTOR, ".stderr").text == "3/3 done"
     page.run("from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\" height=\"9\"/>')")
     page.see("img.figure[src^='data:image/svg']")
     page.run("from IPython.display import Markdown\nMarkdown('# Towns\\n\\n| a | b |\\n|---|---|\\n| **1** | 2 |')")

@@ -49,19 +49,22 @@ typedef struct TakeOrder {
     bool files;
     bool copied;
     uint64_t bytes;
+    char id[LIMIT_SESSION_NAME + 1]; /* of the checkpoint, once it is taken */
+    Buf reply;                       /* to the client */
 } TakeOrder;
 
 /* The files come first: when they cannot be kept no checkpoint is taken. */
-static void on_copied(Order *order, const Problem *problem, uint64_t bytes)
+static void on_copied(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     TakeOrder *checkpoint = container_of(order, TakeOrder, order);
 
     checkpoint->copied = !problem;
-    checkpoint->bytes = bytes;
-    if (checkpoint->copied)
-        order_send(order);
-    else
+    if (problem) {
         order_fail(order, problem);
+        return;
+    }
+    checkpoint->bytes = answer->as_TAKE.bytes;
+    order_send(order);
 }
 
 static void start_checkpoint(Order *order)
@@ -75,53 +78,69 @@ static void start_checkpoint(Order *order)
         order_fail(order, &problem);
 }
 
-static int keep_files(TakeOrder *checkpoint, const MsgGuestCheckpoint *said, Problem *problem)
+static void answer_taken(TakeOrder *checkpoint)
 {
-    Text name = *checkpoint->name ? text_of(checkpoint->name) : (Text){0};
-    int r =
-        checkpoint_files_keep(checkpoint->order.to_guest.sandbox, said->id, name, checkpoint->bytes, problem);
+    Buf reply _cleanup_(buf_deinit) = checkpoint->reply;
 
-    if (r == 0)
-        checkpoint->copied = false;
-    return r;
+    checkpoint->reply = BUF_NULL;
+    order_reply(&checkpoint->order, &reply);
 }
 
-static void reply_to_client(Order *order, const MsgTakenOrder *said)
+static void on_kept(Order *order, const Problem *problem, const JobAnswer *answer)
 {
-    Sandbox *sandbox = order->to_guest.sandbox;
-    char name[BRANCH_NAME_SIZE];
-    MsgTaken taken = {.dropped = said->dropped};
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
+    Problem failure;
 
-    for (uint32_t i = 0; i < value_count(&said->dropped); i++)
-        checkpoint_files_drop(sandbox, value_text(&said->dropped, i));
-    taken.checkpoint = checkpoint_to_wire(sandbox->root, &said->checkpoint,
-                                          container_of(order, TakeOrder, order)->files, name);
-    order_answer(order, MsgTaken, &taken);
+    checkpoint->copied = problem != NULL;
+    if (!problem) {
+        answer_taken(checkpoint);
+        return;
+    }
+    failure = *problem;
+    problem_prefix(&failure, "the checkpoint %s was taken, but without the files", checkpoint->id);
+    order_fail(order, &failure);
+}
+
+static void keep_files(TakeOrder *checkpoint)
+{
+    Text name = *checkpoint->name ? text_of(checkpoint->name) : (Text){0};
+    Problem problem = PROBLEM_NULL;
+
+    if (checkpoint_files_keep(&checkpoint->order, text_of(checkpoint->id), name, checkpoint->bytes, on_kept,
+                              &problem) < 0)
+        on_kept(&checkpoint->order, &problem, NULL);
 }
 
 static int answer_checkpoint(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     TakeOrder *checkpoint = container_of(order, TakeOrder, order);
+    Sandbox *sandbox = order->to_guest.sandbox;
+    char name[BRANCH_NAME_SIZE];
+    MsgTaken taken = {0};
     MsgTakenOrder said;
     int r = body_decode(&said, MsgTakenOrder, reply, problem);
 
     if (r < 0)
         return r;
-    if (checkpoint->copied && keep_files(checkpoint, &said.checkpoint, problem) < 0) {
-        Text id = said.checkpoint.id;
-
-        problem_prefix(problem, "the checkpoint %.*s was taken, but without the files", (int)id.size,
-                       id.data);
-        order_fail(order, problem);
-        return 0;
-    }
-    reply_to_client(order, &said);
+    for (uint32_t i = 0; i < value_count(&said.dropped); i++)
+        checkpoint_files_drop(sandbox, value_text(&said.dropped, i));
+    taken.dropped = said.dropped;
+    taken.checkpoint = checkpoint_to_wire(sandbox->root, &said.checkpoint, checkpoint->files, name);
+    memcpy(checkpoint->id, said.checkpoint.id.data, said.checkpoint.id.size);
+    body_encode(&checkpoint->reply, MsgTaken, &taken);
+    if (checkpoint->copied)
+        keep_files(checkpoint);
+    else
+        answer_taken(checkpoint);
     return 0;
 }
 
 static void checkpoint_over(Order *order, const Problem *problem)
 {
-    if (container_of(order, TakeOrder, order)->copied)
+    TakeOrder *checkpoint = container_of(order, TakeOrder, order);
+
+    buf_deinit(&checkpoint->reply);
+    if (checkpoint->copied)
         checkpoint_files_give_up(order->to_guest.sandbox);
 }
 
@@ -164,56 +183,101 @@ const Op op_checkpoint = {.kind = MSG_CHECKPOINT, .handle = handle_checkpoint};
 
 /* ---- checkpoints ---- */
 
-/* Checkpoints of a sandbox as its supervisor lists them. */
-typedef struct CheckpointList {
-    const Session *root;
-    CheckpointsKept kept;
+/* An order for the checkpoints of a sandbox, as its supervisor lists them. */
+typedef struct ListOrder {
+    Order order;
+    char (*kept)[LIMIT_SESSION_NAME + 1]; /* ids of those that have a copy of the files */
+    size_t n_kept;
     const Value *said;
-} CheckpointList;
+} ListOrder;
+
+static bool has_files(const ListOrder *list, Text id)
+{
+    for (size_t i = 0; i < list->n_kept; i++)
+        if (text_equal(id, list->kept[i]))
+            return true;
+    return false;
+}
 
 static void write_rows(Writer *w, const void *source)
 {
-    const CheckpointList *listed = source;
+    const ListOrder *list = source;
     char name[BRANCH_NAME_SIZE];
     MsgGuestCheckpoint said;
     MsgCheckpoint checkpoint;
 
-    write_array(w, value_count(listed->said));
-    for (uint32_t i = 0; i < value_count(listed->said); i++) {
-        value_row(&said, MsgGuestCheckpoint, listed->said, i);
+    write_array(w, value_count(list->said));
+    for (uint32_t i = 0; i < value_count(list->said); i++) {
+        value_row(&said, MsgGuestCheckpoint, list->said, i);
         checkpoint =
-            checkpoint_to_wire(listed->root, &said, checkpoints_kept_has(&listed->kept, said.id), name);
+            checkpoint_to_wire(list->order.to_guest.sandbox->root, &said, has_files(list, said.id), name);
         body_write(w, MsgCheckpoint, &checkpoint);
     }
 }
 
+static void on_listed(Order *order, const Problem *problem, const JobAnswer *answer)
+{
+    ListOrder *list = container_of(order, ListOrder, order);
+    const Value *ids = problem ? NULL : &answer->as_LIST.checkpoints;
+
+    if (problem) {
+        order_fail(order, problem);
+        return;
+    }
+    list->kept = calloc(value_count(ids) + 1, sizeof(*list->kept));
+    for (; list->kept && list->n_kept < value_count(ids); list->n_kept++) {
+        Text id = value_text(ids, (uint32_t)list->n_kept);
+
+        memcpy(list->kept[list->n_kept], id.data, id.size);
+    }
+    order_send(order);
+}
+
+/* Between this and the supervisor's answer no checkpoint is taken. */
+static void start_checkpoints(Order *order)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (checkpoint_files_list(order, on_listed, &problem) < 0)
+        order_fail(order, &problem);
+}
+
 static int answer_checkpoints(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    Sandbox *sandbox = order->to_guest.sandbox;
+    ListOrder *list = container_of(order, ListOrder, order);
     MsgGuestCheckpoints said;
-    CheckpointList listed = {.root = sandbox->root, .said = &said.checkpoints};
-    MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = &listed}};
+    MsgCheckpoints body = {.checkpoints = {.write = write_rows, .source = list}};
+    Buf encoded _cleanup_(buf_deinit) = BUF_NULL;
     int r = body_decode(&said, MsgGuestCheckpoints, reply, problem);
 
     if (r < 0)
         return r;
-    checkpoint_files_prune(sandbox, &said.checkpoints, &listed.kept);
-    order_answer(order, MsgCheckpoints, &body);
-    free(listed.kept.ids);
+    checkpoint_files_prune(order->to_guest.sandbox, &said.checkpoints);
+    list->said = &said.checkpoints;
+    body_encode(&encoded, MsgCheckpoints, &body);
+    order_reply(order, &encoded);
     return 0;
 }
 
-static const OrderOps checkpoints_ops = {.kind = MSG_CHECKPOINTS, .answer = answer_checkpoints};
+static void checkpoints_over(Order *order, const Problem *problem)
+{
+    free(container_of(order, ListOrder, order)->kept);
+}
+
+static const OrderOps checkpoints_ops = {.kind = MSG_CHECKPOINTS,
+                                         .start = start_checkpoints,
+                                         .answer = answer_checkpoints,
+                                         .over = checkpoints_over};
 
 static void handle_checkpoints(Front *front, Request *request, const msgpack_object_map *body)
 {
     Session *session = op_target(front, request, body);
-    Order *order = session ? order_new(sizeof(*order), &checkpoints_ops, session, request) : NULL;
+    ListOrder *list = session ? order_new(sizeof(*list), &checkpoints_ops, session, request) : NULL;
 
-    if (!order)
+    if (!list)
         return;
-    order_set_body(order, MsgNothing, &(MsgNothing){0});
-    order_queue(order);
+    order_set_body(&list->order, MsgNothing, &(MsgNothing){0});
+    order_queue(&list->order);
 }
 
 const Op op_checkpoints = {.kind = MSG_CHECKPOINTS, .handle = handle_checkpoints};
@@ -251,7 +315,7 @@ static void answer_client(RollbackOrder *rollback)
 
 /* First a copy of the files, which can fail and changes nothing; */
 
-static void on_staged(Order *order, const Problem *problem, uint64_t bytes)
+static void on_staged(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 
@@ -262,15 +326,27 @@ static void on_staged(Order *order, const Problem *problem, uint64_t bytes)
         order_fail(order, problem);
 }
 
-static void start_rollback(Order *order)
+static void on_found(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
+    const Text found = problem ? (Text){0} : answer->as_FIND.checkpoint;
+    Problem failure = PROBLEM_NULL;
+
+    memcpy(rollback->files, found.data ? found.data : "", found.size);
+    if (problem)
+        order_fail(order, problem);
+    else if (!found.data)
+        order_send(order);
+    else if (checkpoint_files_stage(order, rollback->files, on_staged, &failure) < 0)
+        order_fail(order, &failure);
+}
+
+static void start_rollback(Order *order)
+{
+    const RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Problem problem = PROBLEM_NULL;
 
-    if (!checkpoint_files_find(order->to_guest.sandbox, text_of(rollback->target.checkpoint),
-                               rollback->files))
-        order_send(order);
-    else if (checkpoint_files_stage(order, rollback->files, on_staged, &problem) < 0)
+    if (checkpoint_files_find(order, rollback->target.checkpoint, on_found, &problem) < 0)
         order_fail(order, &problem);
 }
 
@@ -281,7 +357,7 @@ static void on_accepted(Order *order)
     answer_client(container_of(order, RollbackOrder, target.order));
 }
 
-static void on_restored(Order *order, const Problem *problem, uint64_t bytes)
+static void on_restored(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
     Problem failure;
@@ -304,7 +380,7 @@ static bool staged_is(const RollbackOrder *rollback, Text checkpoint)
 
 /* or, when the variables could not be, the copy is not needed. */
 
-static void on_unstaged(Order *order, const Problem *problem, uint64_t bytes)
+static void on_unstaged(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     RollbackOrder *rollback = container_of(order, RollbackOrder, target.order);
 

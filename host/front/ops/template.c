@@ -110,15 +110,16 @@ typedef struct CopyOrder {
     bool copied;
 } CopyOrder;
 
-static void on_files_copied(Order *order, const Problem *problem, uint64_t bytes)
+static void on_files_copied(Order *order, const Problem *problem, const JobAnswer *answer)
 {
     CopyOrder *copy = container_of(order, CopyOrder, order);
 
-    copy->making->template->files = bytes;
-    if (problem)
+    if (problem) {
         order_fail(order, problem);
-    else
-        order_reply(order, NULL);
+        return;
+    }
+    copy->making->template->files = answer->as_TAKE_TEMPLATE.bytes;
+    order_reply(order, NULL);
 }
 
 /* From here on there may be something to be removed. */

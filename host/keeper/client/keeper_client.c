@@ -15,6 +15,8 @@
 #define UNDER_WAY_MAX     4u
 #define UNDER_WAY_OF_USER 3u
 #define CALL_SECONDS      10.0
+/* For what is under way when the client ends. */
+#define END_SECONDS 60.0
 
 typedef struct Lane {
     unsigned under_way;
@@ -43,7 +45,7 @@ struct KeeperClient {
     Keeper *keeper;   /* in this process; or NULL, and */
     KeeperLink link;  /* to another */
     List asks;        /* without an answer so far, in the order they were made */
-    List late;        /* KeeperAsk: what came while a call waited for its own answer */
+    List late;        /* KeeperAsk: answers to be told */
     LoopIdle tell_late;
     uint64_t last_id;
 };
@@ -54,7 +56,7 @@ typedef struct KeeperAsk {
     Queue *queue;  /* of a slow one */
     Lane *lane;
     bool overdue;
-    Buf request; /* of one that waits */
+    Buf request; /* until it is sent */
     uint64_t id;
     const JobType *type;
     KeeperDone *done;
@@ -211,28 +213,28 @@ static void tell_late(LoopIdle *idle)
     }
 }
 
-/* Tells an answer later that comes while a call waits: now it would be told amid what somebody else does. */
+/* Tells an answer once nothing else happens: it comes while somebody asks, or waits for another one. */
 static void tell_later(KeeperClient *client, KeeperAsk *ask)
 {
     list_append(&client->late, &ask->link);
     loop_idle_add(client->loop, &client->tell_late, tell_late);
 }
 
-static void settle(KeeperAsk *ask, Buf *bytes, const int *descriptors)
+static void settle(KeeperClient *client, KeeperAsk *ask, Buf *bytes, const int *descriptors)
 {
     ask->answer = *bytes;
     memcpy(ask->descriptors, descriptors, sizeof(ask->descriptors));
     *bytes = BUF_NULL;
+    over(client, ask);
+    if (ask->problem)
+        tell(ask);
+    else
+        tell_later(client, ask);
 }
 
 static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
 {
-    KeeperClient *client = userdata;
-    KeeperAsk *ask = take_ask(client, id);
-
-    settle(ask, bytes, descriptors);
-    over(client, ask);
-    tell(ask);
+    settle(userdata, take_ask(userdata, id), bytes, descriptors);
 }
 
 /* ---- the other process ---- */
@@ -259,12 +261,7 @@ static void on_message(KeeperLink *link, Buf *bytes, int descriptors[static JOB_
 
     if (!ask)
         end_without_keeper(-EBADMSG);
-    settle(ask, bytes, descriptors);
-    over(client, ask);
-    if (ask->problem)
-        tell(ask);
-    else
-        tell_later(client, ask);
+    settle(client, ask, bytes, descriptors);
 }
 
 static void on_lost(KeeperLink *link, int error)
@@ -276,25 +273,30 @@ static const KeeperLinkEvents link_events = {.message = on_message, .lost = on_l
 
 /* ---- asking ---- */
 
-static KeeperAsk *add_ask(KeeperClient *client, const JobType *type, KeeperDone *done, void *userdata,
-                          Problem *problem)
+/* NULL without memory for it. */
+static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done,
+                          void *userdata, Problem *problem)
 {
     KeeperAsk *ask = calloc(1, sizeof(*ask));
 
     if (!ask)
         return NULL;
     *ask = (KeeperAsk){.id = ++client->last_id,
-                       .type = type,
+                       .type = job_type(kind),
                        .done = done,
                        .userdata = userdata,
                        .problem = problem,
                        .descriptors = {-1, -1}};
     list_init(&ask->in_queue);
+    list_init(&ask->link);
+    if (message_append(&ask->request, (MessageKind)kind, ask->id, ask->type->request(), request) < 0) {
+        ask_free(ask);
+        return NULL;
+    }
     list_append(&client->asks, &ask->link);
     return ask;
 }
 
-/* 0, or a negative errno when nobody has been asked. Takes the bytes over. */
 static int hand_over(KeeperClient *client, Buf *bytes)
 {
     Problem problem = PROBLEM_NULL;
@@ -302,27 +304,19 @@ static int hand_over(KeeperClient *client, Buf *bytes)
 
     if (!client->keeper)
         return keeper_link_send(&client->link, bytes, none) == -ENOMEM ? -ENOMEM : 0;
-    if (keeper_take(client->keeper, bytes, &problem) == 0)
-        return 0;
-    return problem.code == ERR_INTERNAL ? -ENOMEM : -EINVAL;
+    return keeper_take(client->keeper, bytes, &problem);
 }
 
-/* 0, or a negative errno with the ask freed. Takes the bytes over. */
-static int send_ask(KeeperClient *client, KeeperAsk *ask, Buf *bytes)
+/* Sends it; an answer may be there when this returns. */
+static void send_ask(KeeperClient *client, KeeperAsk *ask)
 {
+    Buf bytes = ask->request;
     uint64_t id = ask->id;
-    int r = hand_over(client, bytes);
+    int none[JOB_DESCRIPTORS] = {-1, -1};
 
-    if (r < 0 && (ask = take_ask(client, id)))
-        ask_free(ask);
-    return r;
-}
-
-static void fail_unsent(KeeperClient *client, KeeperAsk *ask)
-{
-    list_remove(&ask->link);
-    over(client, ask);
-    tell_later(client, ask); /* without bytes it is told so */
+    ask->request = BUF_NULL;
+    if (hand_over(client, &bytes) < 0 && (ask = take_ask(client, id)))
+        settle(client, ask, &BUF_NULL, none); /* without bytes it is told so */
 }
 
 /* An answer may come amid this, and have more sent. */
@@ -335,14 +329,9 @@ static void send_waiting(KeeperClient *client)
         KeeperAsk *ask;
 
         while ((ask = next_waiting(&client->lanes[i]))) {
-            Buf bytes = ask->request;
-            uint64_t id = ask->id;
-
-            ask->request = BUF_NULL;
             ask->lane->under_way++;
             ask->queue->under_way++;
-            if (hand_over(client, &bytes) < 0 && (ask = find_ask(client, id)))
-                fail_unsent(client, ask);
+            send_ask(client, ask);
         }
     }
     client->sending = false;
@@ -351,24 +340,44 @@ static void send_waiting(KeeperClient *client)
 int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
                void *userdata)
 {
-    KeeperAsk *ask = add_ask(client, job_type(kind), done, userdata, NULL);
     Lane *lane = &client->lanes[kind == JOB_FILL_DISK ? LANE_DISKS : LANE_COPIES];
-    int r = ask ? message_append(&ask->request, (MessageKind)kind, ask->id, ask->type->request(), request)
-                : -ENOMEM;
+    Queue *queue = job_type(kind)->slow ? queue_of(lane, user) : NULL;
+    KeeperAsk *ask = add_ask(client, kind, request, done, userdata, NULL);
 
-    if (r == 0 && !(ask->queue = queue_of(lane, user)))
-        r = -ENOMEM;
-    if (r < 0) {
-        if (ask) {
+    if (ask && queue) {
+        ask->lane = lane;
+        ask->queue = queue;
+        list_append(&queue->waiting, &ask->in_queue);
+        send_waiting(client);
+    } else if (ask && !job_type(kind)->slow) {
+        send_ask(client, ask);
+    } else {
+        if (ask)
             list_remove(&ask->link);
+        if (ask)
             ask_free(ask);
-        }
-        return r;
+        if (queue)
+            queue_free_unused(queue);
+        return -ENOMEM;
     }
-    ask->lane = lane;
-    list_append(&ask->queue->waiting, &ask->in_queue);
-    send_waiting(client);
     return 0;
+}
+
+static void on_told(void *userdata, KeeperAnswer *answer)
+{
+    const JobType *type = userdata;
+
+    if (answer->problem)
+        log_warn("files of a session not kept as asked", "job=%s reason=%s", type->name,
+                 answer->problem->text);
+}
+
+void keeper_tell(KeeperClient *client, JobKind kind, const void *request)
+{
+    const JobType *type = job_type(kind);
+
+    if (keeper_ask(client, NOBODYS, kind, request, on_told, (void *)type) < 0)
+        log_warn("files of a session not kept as asked", "job=%s reason=out of memory", type->name);
 }
 
 /* Gives up an ask: its answer, when it comes, is nobody's. */
@@ -403,19 +412,12 @@ int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperD
                 Problem *problem)
 {
     Problem failure = PROBLEM_NULL;
-    KeeperAsk *ask = add_ask(client, job_type(kind), done, userdata, &failure);
+    KeeperAsk *ask = add_ask(client, kind, request, done, userdata, &failure);
     uint64_t id = client->last_id;
-    Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
-    int r = ask ? message_append(&bytes, (MessageKind)kind, id, ask->type->request(), request) : -ENOMEM;
 
-    if (r < 0 && ask) {
-        list_remove(&ask->link);
-        ask_free(ask);
-    }
-    if (r == 0)
-        r = send_ask(client, ask, &bytes);
-    if (r < 0)
+    if (!ask)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
+    send_ask(client, ask);
     if (wait_for(client, id, problem) < 0)
         return -EPROTO;
     if (failure.code == ERR_NONE)
@@ -473,11 +475,13 @@ int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd)
 
 KeeperClient *keeper_client_free(KeeperClient *client)
 {
+    uint64_t now, end = clock_now() + clock_from_seconds(END_SECONDS);
+
     if (!client)
         return NULL;
     keeper_free(client->keeper);
-    while (client->link.file.loop && !list_empty(&client->asks))
-        keeper_link_wait(&client->link, -1);
+    while (client->link.file.loop && !list_empty(&client->asks) && (now = clock_now()) < end)
+        keeper_link_wait(&client->link, (int)((end - now) / NSEC_PER_MSEC) + 1);
     tell_late(&client->tell_late);
     loop_idle_remove(&client->tell_late);
     keeper_link_close(&client->link);

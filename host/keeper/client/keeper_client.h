@@ -28,17 +28,23 @@ int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, boo
  * negative errno. */
 int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd);
 
-/* Waits for what is under way. */
+/* Waits for what is under way; in another process at most a minute, after which that does the rest alone. */
 KeeperClient *keeper_client_free(KeeperClient *client);
 DEFINE_CLEANUP(KeeperClient *, keeper_client_free);
 
-/* Asks for a slow job, for that user; `done` is told on the loop, also of what went wrong, unless this
- * returns a negative errno. A few are under way at once, and of one user never all of those: the others wait
- * here, and the users take turns. */
+/* Asks for a job, for that user; `done` is told on the loop and never from within this, also of what went
+ * wrong, unless this returns a negative errno. Of slow ones a few are under way at once, and of one user
+ * never all of those: the others wait here, and the users take turns. The others are done in the order they
+ * are asked in. */
 int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
                void *userdata);
 
-/* Asks for one of the others and waits: `done`, if there is one, has been told before this returns, unless it
- * was not done, or there was no answer in time: then it returns -EPROTO with the problem set. */
+/* Asks for one that is not slow and that nobody waits for: the log tells of a failure. */
+void keeper_tell(KeeperClient *client, JobKind kind, const void *request);
+
+/* Asks for one that is not slow and waits, at most ten seconds, and not at all while an earlier answer is
+ * overdue: `done`, if there is one, has been told before this returns, unless it was not done: then it
+ * returns -EPROTO with the problem set. The whole loop waits: only to take over what an earlier controller
+ * left, and for a journal that is written anew. */
 int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
                 Problem *problem);

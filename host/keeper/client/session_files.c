@@ -396,19 +396,15 @@ void session_files_sync(SessionFiles *files)
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported)
 {
     const JobReported request = {.id = text_of(files->id), .files = {.array = reported}};
-    Problem problem = PROBLEM_NULL;
 
     files->has_reported = true;
-    keeper_call(files->keeper, JOB_REPORTED, &request, NULL, NULL, &problem);
+    keeper_tell(files->keeper, JOB_REPORTED, &request);
 }
 
 static void end(SessionFiles *files, JobKind kind)
 {
-    const JobOf request = {.id = text_of(files->id)};
-    Problem problem = PROBLEM_NULL;
-
     if (files->id)
-        keeper_call(files->keeper, kind, &request, NULL, NULL, &problem);
+        keeper_tell(files->keeper, kind, &(JobOf){.id = text_of(files->id)});
     forget(files);
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import platform
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Literal
 
 from . import Client, Error, __version__, jupyter, mcp, serve
 from ._adapters.arguments import WrongOption
-from ._connection._address import ROOTS, find_limpetd
+from ._connection._address import find_limpetd, is_far
 from ._connection._transport import NATIVE
 from .serve import _settings
 from .serve._keys import KeyFailed, KeyStore
@@ -47,10 +48,15 @@ class Finding:
 
 
 def of_machine(address: str | None) -> tuple[str, int]:
-    """What ``limpetd --check`` prints, and its exit status. Root's controller can only be checked by root."""
-    if is_served_by_root(address):
-        finding = f"machine\n  --    limpetd        root's controller serves this user\n{'':23}"
-        return f"{finding}→ sudo limpetd --check\n", 0
+    """What ``limpetd --check`` prints, and its exit status. A controller is checked by its user, on its machine."""
+    found = of_another(address)
+    if found:
+        check = (
+            "sudo limpetd --check"
+            if found == "root's controller"
+            else "limpetd --check, as its user and there"
+        )
+        return f"machine\n  --    limpetd        {found} serves this user\n{'':23}→ {check}\n", 0
     program = find_limpetd()
     if program is None:
         return (
@@ -66,32 +72,35 @@ def of_machine(address: str | None) -> tuple[str, int]:
     return said.stdout, said.returncode
 
 
-def is_served_by_root(address: str | None) -> bool:
-    """Whether this user, who is not root, has found root's controller."""
-    with Client(address, autostart=False, reconnect_timeout=0) as client:
-        is_roots = client.address == ROOTS
-        try:
+def of_another(address: str | None) -> str:
+    """The controller that answers, if it is on another machine or another user's; otherwise empty."""
+    try:
+        with Client(address, autostart=False, reconnect_timeout=0) as client:
             client.info()
-        except Error:
-            return False
-        return not is_roots and client.address == ROOTS
+            found = client.address
+    except Error:
+        return ""
+    owner = -1 if is_far(found) else os.stat(found).st_uid
+    if owner >= 0 and owner == os.geteuid():
+        return ""
+    return f"the controller at {found}" if owner else "root's controller"
 
 
 def of_controller(address: str | None) -> Iterator[Finding]:
     """Of the one that clients of this user find. None is started."""
-    with Client(address, autostart=False, reconnect_timeout=0) as client:
-        try:
-            info = client.info()
-        except Error as error:
-            remedy = "the first client starts one, unless LIMPET_AUTOSTART=0; systemctl start limpetd"
-            yield Finding("warn", "controller", error.message, remedy)
-            return
-        where = f"limpetd {info.version} at {client.address}, engine {info.engine}"
-        if info.version == __version__:
-            yield Finding("ok", "controller", where)
-        else:
-            remedy = "install both from one source, and restart the controller with limpet shutdown --keep"
-            yield Finding("warn", "controller", f"{where}; this package is {__version__}", remedy)
+    try:
+        with Client(address, autostart=False, reconnect_timeout=0) as client:
+            info, found = client.info(), client.address
+    except Error as error:
+        remedy = "the first client starts one, unless LIMPET_AUTOSTART=0; systemctl start limpetd"
+        yield Finding("warn", "controller", error.message, remedy)
+        return
+    where = f"limpetd {info.version} at {found}, engine {info.engine}"
+    if info.version == __version__:
+        yield Finding("ok", "controller", where)
+    else:
+        remedy = "install both from one source, and restart the controller with limpet shutdown --keep"
+        yield Finding("warn", "controller", f"{where}; this package is {__version__}", remedy)
 
 
 def of_python() -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union
 
-from ..errors import Unavailable
+from ..errors import BadRequest, Unavailable
 from ._dialling import arguments, is_dialled
 from ._keys import KeyFile, Keys, is_remote, keys_for
 
@@ -158,7 +158,12 @@ def standard_path() -> str:
 
 
 def _settled(address: str) -> str:
-    return address if is_far(address) else os.path.abspath(address)
+    if is_far(address):
+        return address
+    if "://" in address:
+        forms = "tcp://, ssh://, docker://, kubernetes://, exec: or the path of a socket"
+        raise BadRequest(f"the address {address} does not have the form of one: {forms}")
+    return os.path.abspath(address)
 
 
 def is_far(address: str) -> bool:

@@ -71,7 +71,8 @@ def _pinned(options: Mapping[str, Any], isolated: bool) -> list[str]:
             lines.append(f"{idle} ends and its variables and files are gone.")
         else:
             lines.append(
-                f"{idle} is saved. The next call brings variables and files back, but no threads or programs."
+                f"{idle} is saved. The next call brings variables and files back, but no programs, and not always "
+                "threads."
             )
     return lines
 

@@ -78,7 +78,7 @@ async def _serve(settings: Settings) -> None:
     try:
         config.load()
     except OSError as error:
-        raise _Refused(f"the certificate cannot be used: {error}") from None
+        raise _Refused(f"{settings.certificate} and its key cannot be used: {error}") from None
     gc.collect()
     gc.freeze()  # what is loaded now stays, and need not be looked at again
     scheme = "https" if settings.certificate else "http"

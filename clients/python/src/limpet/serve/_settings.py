@@ -41,6 +41,7 @@ class Settings:
     sandbox_timeout_s: float = 86_400.0
     sandbox_saved_bytes: int = 10 << 30
     sandbox_network: tuple[str, ...] = ()
+    sandbox_ports: str = "private"
     chat_url: str | None = None
     chat_model: str | None = None
     chat_key: str | None = None
@@ -111,6 +112,12 @@ def _rules(text: str) -> tuple[str, ...]:
     return rules
 
 
+def _access(text: str) -> str:
+    if text.strip() not in ("private", "public"):
+        raise ValueError("it must be private or public")
+    return text.strip()
+
+
 def _url(text: str) -> str:
     if not text.strip().startswith(("http://", "https://")):
         raise ValueError("it must be a URL that begins with http:// or https://")
@@ -152,7 +159,7 @@ SETTINGS = (
         "SESSION_MEMORY",
         _size,
         "BYTES",
-        "memory of a session, and the most that one may ask for",
+        "memory of a session, and the most that one may ask for; 0: as the controller has it",
     ),
     Setting("session_cpus", "SESSION_CPUS", _number, "N", "processors of a session, likewise"),
     Setting("session_disk", "SESSION_DISK", _size, "BYTES", "disk of a session, likewise"),
@@ -162,7 +169,7 @@ SETTINGS = (
         "SESSION_TIMEOUT",
         _seconds,
         "SECONDS",
-        "time limit of a call, and the most that one may ask for",
+        "time limit of a call, and the most that one may ask for; 0: as the controller has it",
     ),
     Setting(
         "session_max_bytes", "SESSION_MAX_BYTES", _size, "BYTES", "files uploaded into one session's /data"
@@ -189,6 +196,13 @@ SETTINGS = (
         _rules,
         "RULES",
         "destinations that E2B sandboxes may be allowed to reach",
+    ),
+    Setting(
+        "sandbox_ports",
+        "SANDBOX_PORTS",
+        _access,
+        "ACCESS",
+        "who may use the ports of an E2B sandbox that does not say: private, with a token, or public, everybody",
     ),
     Setting(
         "chat_url",

@@ -48,7 +48,8 @@ class Control:
 
     async def create(self, asked: _Asked) -> Answer:
         body = parsed(await json_of(asked.receive, _MOST_WANTED))
-        wanted = wanted_of(body, self._longest, self._all.gateway.settings.sandbox_network)
+        settings = self._all.gateway.settings
+        wanted = wanted_of(body, self._longest, settings.sandbox_network, settings.sandbox_ports == "public")
         record = await self._all.create(asked.owner, wanted, header(asked.scope, b"idempotency-key"))
         return 201, self._shown(record, asked.scope), self._state(record)
 
@@ -88,7 +89,7 @@ class Control:
             "envdAccessToken": self._all.tokens.envd(record.id),
             "domain": domain_of(asked.scope),
             "allowInternetAccess": is_internet(record.network),
-            "network": shown(record.network, record.public),
+            "network": shown(record.network, record.public, record.mask),
             "lifecycle": {
                 "autoResume": record.auto_resume,
                 "onTimeout": "pause" if record.auto_pause else "kill",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from ._http import Refused, member
 
 _ALL = ("0.0.0.0/0", "*", "::/0")
 _PORTS = (443, 80)  # where none is named, as E2B has it
+_PORT = "${PORT}"
+_MASK = re.compile(r"[A-Za-z0-9.-]{1,253}(:(\d{1,5}|\$\{PORT\}))?\Z")
 
 
 def rules_of(network: dict[str, Any], internet: bool | None, allowed: Sequence[str]) -> list[str]:
@@ -36,11 +39,29 @@ def rules_of(network: dict[str, Any], internet: bool | None, allowed: Sequence[s
     return list(found)
 
 
-def shown(rules: list[str], public: bool) -> dict[str, Any]:
+def mask_of(network: dict[str, Any]) -> str:
+    """The host that servers in the sandbox are asked by; empty: the one that came. Raises Refused."""
+    mask: str = member(network, "maskRequestHost", str, "")
+    if mask and not _MASK.match(mask):
+        raise Refused(
+            400, f"network.maskRequestHost: {mask!r} is no name of a host, with or without a port or {_PORT}"
+        )
+    return mask
+
+
+def masked(mask: str, port: int) -> str:
+    """The header ``Host`` of requests to a port."""
+    return mask.replace(_PORT, str(port))
+
+
+def shown(rules: list[str], public: bool, mask: str) -> dict[str, Any]:
     """What its owner may see of a sandbox's network."""
-    if not rules:
-        return {"allowPublicTraffic": public}
-    return {"allowPublicTraffic": public, "allowOut": rules, "denyOut": [_ALL[0]]}
+    seen: dict[str, Any] = {"allowPublicTraffic": public}
+    if mask:
+        seen["maskRequestHost"] = mask
+    if rules:
+        seen |= {"allowOut": rules, "denyOut": [_ALL[0]]}
+    return seen
 
 
 def is_internet(rules: list[str]) -> bool:

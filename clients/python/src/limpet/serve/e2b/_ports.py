@@ -17,6 +17,7 @@ from .._http import Headers, Receive, Scope, Send, ended, pieces_of
 from .._problems import Disconnected
 from .._who import key_of
 from ._http import Refused
+from ._network import masked
 from ._records import Record
 from ._sandboxes import Sandboxes
 
@@ -46,7 +47,7 @@ class Ports:
         link = _Link(reader, writer)
         uploading: asyncio.Future[Any] | None = None
         try:
-            await link.write(_request(scope, port))
+            await link.write(_request(scope, port, masked(record.mask, port)))
             uploading = asyncio.ensure_future(link.upload(receive))
             return await link.answer(send, uploading)
         except (h11.RemoteProtocolError, OSError) as error:
@@ -77,7 +78,7 @@ class Ports:
         query = scope["query_string"].decode("latin-1")
         try:
             far = await connect(
-                f"ws://localhost:{port}{path}{'?' + query if query else ''}",
+                f"ws://{masked(record.mask, port) or f'localhost:{port}'}{path}{'?' + query if query else ''}",
                 sock=sock, additional_headers=headers,
                 subprotocols=[Subprotocol(each) for each in scope["subprotocols"]] or None,
                 user_agent_header=None, max_size=_MOST_MESSAGE, proxy=None, open_timeout=30,
@@ -165,13 +166,13 @@ class _Link:
                 return
 
 
-def _request(scope: Scope, port: int) -> h11.Request:
-    headers = [*_handed_on(scope), (b"connection", b"close")]
+def _request(scope: Scope, port: int, host: str) -> h11.Request:
+    headers = [*_handed_on(scope, {b"host"} if host else set()), (b"connection", b"close")]
     names = {name for name, _ in headers}
     if scope["method"] in ("POST", "PUT", "PATCH") and not names & {b"content-length", b"transfer-encoding"}:
         headers.append((b"transfer-encoding", b"chunked"))
     if b"host" not in names:
-        headers.append((b"host", f"localhost:{port}".encode()))
+        headers.append((b"Host", (host or f"localhost:{port}").encode()))
     path = (scope.get("raw_path") or b"/").partition(b"?")[0]
     query = scope["query_string"]
     try:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import math
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -98,20 +99,23 @@ class Processes:
         self, session: AsyncSession, process: AsyncProcess, told: _Told, timeout: float | None
     ) -> AsyncIterator[bytes]:
         """A process from now on, to its end or until the time is over."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        over = Failed("deadline_exceeded", f"the process ran for longer than {timeout or 0:g} seconds")
         yield frame({"event": {"start": {"pid": told.pid}}})
-        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            wait = _KEEPALIVE if deadline is None else min(_KEEPALIVE, deadline - time.monotonic())
+            wait = min(_KEEPALIVE, deadline - time.monotonic())
             output = await process.output(told.since, max(wait, 0))
             for piece in told.pieces(output):
                 yield piece
             if output.ended:
                 break
-            if deadline is not None and time.monotonic() >= deadline:
-                raise Failed("deadline_exceeded", f"the process ran for longer than {timeout:g} seconds")
+            if time.monotonic() >= deadline:
+                raise over
             if not output.pieces:
                 yield frame({"event": {"keepalive": {}}})
         result = await process.wait()
+        if result.signal is not None and time.monotonic() >= deadline:  # it was killed for that
+            raise over
         if told.is_behind:
             async for piece in told.rest(session, result):
                 yield piece

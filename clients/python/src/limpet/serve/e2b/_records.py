@@ -40,6 +40,8 @@ class Record(msgspec.Struct):
     auto_resume: bool = False
     public: bool = False
     """Whether its ports may be used without a token."""
+    mask: str = ""
+    """The header ``Host`` of requests to its ports, if not the one that came."""
     paused: bool = False
     uncounted: int = 0
     """Calls of Python in it that its owner did not make."""
@@ -145,7 +147,7 @@ def new_record(owner: Owner, id: str, wanted: Wanted, home: str) -> Record:
     return Record(
         id, owner.id, owner.name, id, wanted.template, now, now + wanted.timeout, wanted.timeout, home,
         metadata=wanted.metadata, env=wanted.env, auto_pause=wanted.auto_pause, auto_resume=wanted.auto_resume,
-        pause_memory=wanted.pause_memory, public=wanted.public, network=wanted.network,
+        pause_memory=wanted.pause_memory, public=wanted.public, mask=wanted.mask, network=wanted.network,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._http import Refused, member, texts
-from ._network import rules_of
+from ._network import mask_of, rules_of
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,25 @@ class Wanted:
     pause_memory: bool
     auto_resume: bool
     public: bool
+    mask: str
     network: list[str]
 
 
-def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> Wanted:
-    """Of the body of a request; ``allowed`` are the rules of what sandboxes may reach. Raises Refused."""
+def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str], public: bool) -> Wanted:
+    """Of the body of a request, within what sandboxes may reach. Raises Refused.
+
+    Args:
+        body: The request.
+        longest: The most seconds.
+        allowed: Rules of what sandboxes may reach.
+        public: Whether ports are public where the request does not say.
+    """
     for name in ("mcp", "iam", "volumeMounts"):
         if body.get(name):
             raise Refused(400, f"'{name}' is not available here; leave it out")
-    network = member(body, "network", dict, {})
+    network = dict(member(body, "network", dict, {}))
+    mask = mask_of(network)
+    network.pop("maskRequestHost", None)
     resume = member(body, "autoResume", dict, {})
     return Wanted(
         member(body, "templateID", str),
@@ -40,7 +50,8 @@ def wanted_of(body: dict[str, Any], longest: float, allowed: Sequence[str]) -> W
         member(body, "autoPause", bool, False),
         member(body, "autoPauseMemory", bool, True),
         member(resume, "enabled", bool, False),
-        member(network, "allowPublicTraffic", bool, False),
+        member(network, "allowPublicTraffic", bool, public),
+        mask,
         rules_of(network, member(body, "allow_internet_access", bool, None), allowed),
     )
 

@@ -265,8 +265,8 @@ class Sandboxes:
         return Record(
             id, like.owner, like.owner_name, id, like.template, now, now + timeout, timeout, like.home,
             metadata=dict(like.metadata), env=like.env, auto_pause=like.auto_pause, auto_resume=like.auto_resume,
-            public=like.public, uncounted=like.uncounted, network=like.network, prepared_at=like.prepared_at,
-            pause_memory=like.pause_memory,
+            public=like.public, mask=like.mask, network=like.network, pause_memory=like.pause_memory,
+            uncounted=like.uncounted, prepared_at=like.prepared_at,
             cpus=like.cpus, memory=like.memory, disk=like.disk,
         )  # fmt: skip
 
