@@ -154,12 +154,20 @@ static int admit_group(const Paths *paths, Problem *problem)
     return r < 0 ? r : admit(paths->runtime_dir, "/..", paths->group, problem);
 }
 
-static int name_parts(Paths *paths)
+/* Links of a pod are at a path that whoever describes the pod can name, since the guest has it mounted. */
+static int name_links(Paths *paths, const Options *options)
+{
+    if (strcmp(options->engine, "pod") == 0)
+        return asprintf(&paths->links, "%s/guest", options->runtime_dir);
+    return asprintf(&paths->links, "%s/guests", paths->runtime_dir);
+}
+
+static int name_parts(Paths *paths, const Options *options)
 {
     return asprintf(&paths->journals, "%s/journals", paths->state_dir) < 0 ||
                    asprintf(&paths->ended, "%s/ended", paths->state_dir) < 0 ||
                    asprintf(&paths->templates, "%s/templates", paths->state_dir) < 0 ||
-                   asprintf(&paths->links, "%s/guests", paths->runtime_dir) < 0
+                   name_links(paths, options) < 0
                ? -ENOMEM
                : 0;
 }
@@ -180,7 +188,7 @@ int paths_init(Paths *paths, Options *options, Problem *problem)
     if (!paths->state_dir)
         return -ENOMEM;
     settle_owner(paths->owner, sizeof(paths->owner), paths->state_dir);
-    if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0 || name_parts(paths) < 0)
+    if (asprintf(&paths->runtime_dir, "%s/%s", base, paths->owner) < 0 || name_parts(paths, options) < 0)
         return -ENOMEM;
     r = make_directory(paths->runtime_dir, problem);
     if (r == 0)

@@ -21,6 +21,9 @@ EngineConfig engine_config(const Paths *paths, const Options *options)
         .docker_socket = options->docker_socket,
         .image = options->image,
         .guest_path = paths->guest,
+        .memory = options->memory,
+        .cpus = options->cpus,
+        .network_proof = options->network_proof,
     };
 }
 

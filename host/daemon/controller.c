@@ -47,10 +47,12 @@ typedef struct Controller {
     Templates templates;
     Front front;
     LoopTimer shutdown_timer;
+    LoopTimer ending_timer; /* where the controller ends with its session, or is told to */
     LoopTimer sweep_timer;
 } Controller;
 
 static void stop_if_empty(Controller *controller);
+static void end_with_session(Controller *controller);
 
 /* ---- the egress process, where there is no launcher ---- */
 
@@ -77,17 +79,19 @@ static void on_sandbox_gone(void *userdata)
 
     retention_timer_wake(controller->kept);
     stop_if_empty(controller);
+    end_with_session(controller);
 }
 
 /* Leaves a parked sandbox, which is on disk, to the next controller. */
 static void on_sandbox_parked(Sandbox *sandbox)
 {
-    const Controller *controller = sandbox->all->userdata;
+    Controller *controller = sandbox->all->userdata;
 
     if (controller->front.closing)
         sandbox_leave(sandbox);
     else
         retention_timer_wake(controller->kept);
+    end_with_session(controller);
 }
 
 static void on_sandbox_asked(Sandbox *sandbox, uint64_t id, Text packages)
@@ -258,13 +262,69 @@ static void shut_down(void *userdata, bool keep)
     stop_if_empty(controller);
 }
 
+/* ---- ending with the session, in a pod ---- */
+
+/* For replies that are on their way through another process. */
+#define REPLY_SECONDS 1
+/* Time that a call has when the pod is about to go. It is interrupted then, and the session is saved. */
+#define CALL_SECONDS 10
+
+static void on_session_over(LoopTimer *timer)
+{
+    Controller *controller = container_of(timer, Controller, ending_timer);
+
+    while (leave_one(controller, false))
+        ;
+    stop_if_empty(controller);
+}
+
+/* Takes no more requests once the session is over, or saved: somebody else makes another pod for the next. */
+static void end_with_session(Controller *controller)
+{
+    if (!controller->sandboxes.engine->ops->single || controller->front.closing)
+        return;
+    controller->front.closing = true;
+    loop_timer_set(controller->loop, &controller->ending_timer, clock_now() + REPLY_SECONDS * NSEC_PER_SEC,
+                   on_session_over);
+}
+
+static void on_call_due(LoopTimer *timer)
+{
+    Controller *controller = container_of(timer, Controller, ending_timer);
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
+        sandbox_interrupt(sandbox);
+}
+
+/* Has the session of a pod saved for the next one, if it is one that would be saved when it is idle. False:
+ * it is not. */
+static bool save_for_next(Controller *controller)
+{
+    Sandbox *sandbox;
+    bool saving = false;
+
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
+        saving |= sandbox->all->engine->ops->single && sandbox->root && !controller->front.closing &&
+                  strcmp(sandbox->options.ttl_action, "save") == 0 && session_save(sandbox->root);
+    if (!saving)
+        return false;
+    log_info("saving before the end", "timeout=%d", SHUTDOWN_SECONDS);
+    controller->front.closing = true;
+    loop_timer_set(controller->loop, &controller->ending_timer, clock_now() + CALL_SECONDS * NSEC_PER_SEC,
+                   on_call_due);
+    loop_timer_set(controller->loop, &controller->shutdown_timer,
+                   clock_now() + SHUTDOWN_SECONDS * NSEC_PER_SEC, on_shutdown_due);
+    return true;
+}
+
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
 {
     Controller *controller = container_of(signals, Controller, signals);
 
     if (number == SIGHUP)
         net_read_keys(&controller->net);
-    else
+    else if (!save_for_next(controller))
         shut_down(controller, false);
 }
 
@@ -297,8 +357,8 @@ static const EngineOps *choose_engine(const Options *options, const Paths *paths
     if (!ops && !*name)
         ops = engine_choose(config, problem);
     if (!ops && *name)
-        problem_set(problem, ERR_BAD_REQUEST, "unknown engine '%s'; the engines are oci, docker and local",
-                    name);
+        problem_set(problem, ERR_BAD_REQUEST,
+                    "unknown engine '%s'; the engines are oci, docker, pod and local", name);
     return ops;
 }
 
@@ -368,7 +428,7 @@ static void look_for_disks(Sandboxes *all, const Remote *remote)
     const char *reason = remote ? remote_no_disks(remote) : NULL;
     Problem problem = PROBLEM_NULL;
 
-    if (!sandboxes_isolate(all))
+    if (!sandboxes_isolate(all) || all->engine->ops->single)
         return;
     if (!remote && disk_check(all->paths->state_dir, &problem) < 0)
         reason = problem.text;
@@ -543,6 +603,7 @@ static void end(Controller *controller)
     Sandboxes *sandboxes = &controller->sandboxes;
 
     loop_timer_cancel(&controller->shutdown_timer);
+    loop_timer_cancel(&controller->ending_timer);
     loop_timer_cancel(&controller->sweep_timer);
     sandboxes_deinit(sandboxes);
     egress_client_free(sandboxes->egress);

@@ -35,7 +35,7 @@
 
 static bool separate_is_due(const Options *options)
 {
-    return geteuid() == 0 && strcmp(options->engine, "local") != 0;
+    return geteuid() == 0 && strcmp(options->engine, "local") != 0 && strcmp(options->engine, "pod") != 0;
 }
 
 /* ---- the two processes ---- */

@@ -73,6 +73,9 @@ typedef struct EngineConfig {
     const char *docker_socket; /* path */
     const char *image;         /* default image, "" to find the newest built one */
     const char *guest_path;    /* the limpet-guest program, for the local engine */
+    uint64_t memory;           /* of the pod, and its processors: those of every session there */
+    double cpus;
+    const char *network_proof; /* of a pod's network. "trust": there is none */
 } EngineConfig;
 
 /* A line of `limpetd --check`: the part of the host, how it stands, and what to do about it. */
@@ -84,10 +87,12 @@ typedef struct EngineFinding {
 } EngineFinding;
 
 struct EngineOps {
-    const char *name;           /* "oci", "docker", "local" */
+    const char *name;           /* "oci", "docker", "pod", "local" */
     bool isolates;              /* false: clients are warned */
     bool peer_is_first_process; /* the guest's socket peer is the container's first process, as the host sees
                                    it */
+    bool single; /* there is one container at a time, which others start, with the directories of
+                    SESSIONDIR_MOUNTED in it; the controller ends with its session */
 
     /* Allocates and looks the host over as far as needed to serve; blocking is allowed here. */
     int (*open)(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem);
@@ -159,7 +164,7 @@ const EngineOps *engine_find(const char *name);
  * what to do. Blocks for a moment. */
 const EngineOps *engine_choose(const EngineConfig *config, Problem *problem);
 
-extern const EngineOps engine_docker, engine_oci, engine_local;
+extern const EngineOps engine_docker, engine_oci, engine_pod, engine_local;
 
 /* Head of every engine's objects. */
 struct Engine {

@@ -14,7 +14,7 @@
 
 #define ROOTS_SOCKET "/run/limpet/limpet.sock"
 
-const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_local, NULL};
+const EngineOps *const engines[] = {&engine_docker, &engine_oci, &engine_pod, &engine_local, NULL};
 
 const EngineOps *engine_find(const char *name)
 {

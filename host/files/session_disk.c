@@ -1,13 +1,17 @@
 #include "host/files/session_disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "host/files/access.h"
 #include "host/files/beneath.h"
 #include "host/files/disk.h"
 #include "host/files/transfer.h"
+#include "host/files/tree.h"
+#include "proto/base/log.h"
 
 /* Lets a controller without root's rights into a directory where what code makes belongs to its own uid, so
  * that it can publish and remove it. Where the filesystem has no access lists only the local engine works for
@@ -77,6 +81,41 @@ int session_disk_fill(int parent, const char *files, const char *scratch)
     int r = make_files(parent, files);
 
     return r < 0 ? r : make_scratch(parent, scratch);
+}
+
+static void remove_children(int parent, const char *path)
+{
+    DIR *stream;
+
+    if (beneath_open_list(parent, path, &stream) < 0)
+        return;
+    for (struct dirent *entry; (entry = readdir(stream));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            remove_tree(dirfd(stream), entry->d_name, NULL);
+    closedir(stream);
+}
+
+void session_disk_empty(int parent)
+{
+    static const struct {
+        const char *path;
+        mode_t mode;
+        uid_t owner;
+    } places[] = {
+        {"files", SHARED_MODE, (uid_t)-1},
+        {"scratch/tmp", SHARED_MODE, (uid_t)-1},
+        {"scratch/home", OURS_MODE, GUEST_UID},
+        {"scratch/work", SHARED_MODE, (uid_t)-1},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        remove_children(parent, places[i].path);
+        if ((fchownat(parent, places[i].path, places[i].owner, places[i].owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+             fchmodat(parent, places[i].path, places[i].mode, 0) < 0) &&
+            errno != ENOENT)
+            log_warn("a directory of the session stays as it was", "name=%s error=%s", places[i].path,
+                     strerror(errno));
+    }
 }
 
 /* As the container has them, and as sessions/ID has. */

@@ -16,6 +16,9 @@
 /* Makes what code writes to in `parent`: that of /session, and that of the rest. 0 or a negative errno. */
 int session_disk_fill(int parent, const char *files, const char *scratch);
 
+/* Removes what is in them, if they are there in `parent`, and has them as they are made. */
+void session_disk_empty(int parent);
+
 /* Makes what is read at /data where no other directory is mounted, and what clients put there passes through.
  * 0 or a negative errno. */
 int session_disk_make_data(int scratch);

@@ -119,9 +119,13 @@ static void sessiondir_discard(const char *state_dir, int state, const char *id,
 
     if (removed < 0 || session < 0)
         return;
-    discard_disk(state_dir, removed, session, id, worker);
-    discard(state_dir, removed, session, "files", worker);
-    discard(state_dir, removed, session, "scratch", worker);
+    if (strcmp(id, SESSIONDIR_MOUNTED) == 0) {
+        session_disk_empty(session);
+    } else {
+        discard_disk(state_dir, removed, session, id, worker);
+        discard(state_dir, removed, session, "files", worker);
+        discard(state_dir, removed, session, "scratch", worker);
+    }
     discard(state_dir, removed, session, "checkpoints", worker);
     unlinkat(session, "artifacts", AT_REMOVEDIR);
     unlinkat(sessions, id, AT_REMOVEDIR);

@@ -36,6 +36,10 @@ typedef struct SessionDir {
     int files_fd;              /* handle held since before any code ran */
 } SessionDir;
 
+/* An id whose `files` and `scratch` a container may have mounted before there is a session: they are emptied
+ * where others are replaced. */
+#define SESSIONDIR_MOUNTED "~pod"
+
 #define SESSIONDIR_NULL ((SessionDir){.files_fd = -1})
 
 /* Makes them, but for those that sandboxed code writes to. `id` is one plain component: the session's name

@@ -110,6 +110,8 @@ static int open_secret(const char *state_dir, Problem *problem)
     if (snprintf(path, sizeof(path), "%s/" SECRET_FILE, state_dir) >= (int)sizeof(path))
         return problem_set(problem, ERR_BAD_REQUEST, "the path of the state directory is too long");
     fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EROFS) /* a secret that was mounted there */
+        fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot open %s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != geteuid() || st.st_mode & 077)

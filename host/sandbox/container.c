@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/files/sessiondir.h"
 #include "host/sandbox/data.h"
 #include "host/sandbox/internal.h"
 #include "proto/base/clock.h"
@@ -23,6 +24,11 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
     char path[PATH_MAX];
     int r;
 
+    if (all->engine->ops->single && session_options_reach(options))
+        return problem_set(problem, ERR_BAD_REQUEST,
+                           "the network rules and bindings of a session need a host to go through, and the "
+                           "engine %s has none; leave allow and bindings out",
+                           all->engine->ops->name);
     snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
     /* A sandbox that an earlier controller served has programs that ask: they are told that nothing is
      * allowed any more. */
@@ -97,13 +103,21 @@ int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem
     return claim_published(sandbox, name, &room, problem);
 }
 
-/* Another user gets to what is published, and not to where the rest is. */
+/* Has what code writes to elsewhere than below the name of the session: another user gets to what is
+ * published, and not to where the rest is. */
 static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
 {
+    const bool single = sandbox->all->engine->ops->single;
     char id[INSTANCE_SIZE + 1];
     int r;
 
-    snprintf(id, sizeof(id), PRIVATE_MARK "%s", sandbox->instance);
+    if (single && sandbox->all->list.next->next != &sandbox->all->list)
+        return problem_set(problem, ERR_LIMIT_REACHED,
+                           "a pod has one session at a time, and this one has one; use another pod");
+    if (single)
+        snprintf(id, sizeof(id), SESSIONDIR_MOUNTED);
+    else
+        snprintf(id, sizeof(id), PRIVATE_MARK "%s", sandbox->instance);
     r = session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral, false,
                            problem);
     return r < 0 ? r : claim_published(sandbox, name, NULL, problem);
@@ -112,7 +126,7 @@ static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
 /* Makes what can be made at once, with the published directory unless the sandbox is a spare. */
 static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
 {
-    if (is_another_users(sandbox))
+    if (is_another_users(sandbox) || sandbox->all->engine->ops->single)
         return make_apart(sandbox, id, problem);
     return session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral,
                               sandbox->state != SANDBOX_WARMING, problem);

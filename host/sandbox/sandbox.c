@@ -426,6 +426,13 @@ static void interrupt_again(Sandbox *sandbox)
         sandbox_send(sandbox, MSG_INTERRUPT, request->number);
 }
 
+void sandbox_interrupt(Sandbox *sandbox)
+{
+    if (sandbox->running)
+        sandbox->running->interrupted = true;
+    interrupt_again(sandbox);
+}
+
 /* Answers that were under way when the connection broke do not come any more. What is sent through the new
  * one, behind its welcome, is answered there. */
 static void on_hello(void *userdata, const GuestHello *hello)

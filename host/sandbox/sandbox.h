@@ -266,6 +266,9 @@ bool sandbox_is_quiet(const Sandbox *sandbox); /* nothing does, whoever uses it 
 /* Returns the exclusive request that runs, if it is of that session and of that kind, or NULL. */
 GuestRequest *sandbox_running(const Sandbox *sandbox, const Session *session, const GuestRequestOps *kind);
 
+/* Has the supervisor end the exclusive request that runs, if one does. */
+void sandbox_interrupt(Sandbox *sandbox);
+
 /* The supervisor must answer the running request within that. */
 void sandbox_watch(Sandbox *sandbox, double seconds);
 void sandbox_unwatch(Sandbox *sandbox);

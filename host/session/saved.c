@@ -139,14 +139,20 @@ static void save(Order *order)
     order_queue(order);
 }
 
-/* Saves an idle session. One that cannot be saved has its whole time again. */
-void session_save_idle(Session *root)
+bool session_save(Session *root)
 {
-    Order *order = can_be_saved(root) ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
+    bool can = root->state == SESSION_READY && is_alone(root);
+    Order *order = can ? order_new(sizeof(*order), &save_ops, root, NULL) : NULL;
 
     if (order)
         save(order);
-    else
+    return order;
+}
+
+/* Saves an idle session. One that cannot be saved has its whole time again. */
+void session_save_idle(Session *root)
+{
+    if (!can_be_saved(root) || !session_save(root))
         session_start_ttl(root);
 }
 

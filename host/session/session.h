@@ -126,6 +126,9 @@ void session_restore_saved(Session *root);
  * it is SAVED, or why it is not. */
 void session_sleep(Session *root, Request *request);
 
+/* The same for nobody. False where it cannot be: nothing is done then. */
+bool session_save(Session *root);
+
 /* Returns whether the session is SAVED, and nobody wakes it. */
 bool session_is_asleep(const Session *session);
 

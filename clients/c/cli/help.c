@@ -45,6 +45,7 @@ const Command *const commands[] = {
     &command_doctor,
     &command_image,
     &command_jupyter,
+    &command_kubernetes,
     &command_mcp,
     &command_serve,
     &command_key,

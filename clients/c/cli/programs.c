@@ -237,6 +237,11 @@ static int run_jupyter(const void *values, char **operands, int n)
     return become_python("limpet.jupyter", "jupyter", operands, n);
 }
 
+static int run_kubernetes(const void *values, char **operands, int n)
+{
+    return become_python("limpet.kubernetes", "kubernetes", operands, n);
+}
+
 static int run_mcp(const void *values, char **operands, int n)
 {
     return become_python("limpet.mcp", "mcp", operands, n);
@@ -328,6 +333,18 @@ const Command command_jupyter = {
     .operands_max = -1,
     .verbatim = true,
     .run = run_jupyter,
+};
+
+const Command command_kubernetes = {
+    .name = "kubernetes",
+    .usage = "manifest [OPTIONS]",
+    .summary = "Prints what a namespace of Kubernetes needs for sessions in pods",
+    .details = "\nNeeds the Python package with the extra 'kubernetes' in python3, or in the Python that "
+               "LIMPET_PYTHON names.\n"
+               "'limpet kubernetes manifest --help' lists the options.",
+    .operands_max = -1,
+    .verbatim = true,
+    .run = run_kubernetes,
 };
 
 const Command command_mcp = {

@@ -1,0 +1,26 @@
+"""Sessions in pods of a Kubernetes cluster.
+
+    from limpet.kubernetes import PodOptions, Pods
+
+    options = PodOptions(image="registry.example.com/limpet", controller_image="registry.example.com/limpet-controller")
+    with Pods("sandboxes", options) as pods, pods.open("conv-1") as session:
+        print(session.run("6 * 7").result)
+
+Needs the extra ``kubernetes``: the official client, and pyzmq.
+"""
+
+from __future__ import annotations
+
+try:
+    import kubernetes as _client  # noqa: F401  (the official client, not this package)
+    import zmq as _zmq  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"limpet.kubernetes needs kubernetes and pyzmq ({error}): pip install 'kubernetes>=31' 'pyzmq>=24'",
+        name=error.name,
+    ) from error
+
+from ._pod import PodOptions
+from ._pods import Pods
+
+__all__ = ["PodOptions", "Pods"]

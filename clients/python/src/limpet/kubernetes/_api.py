@@ -1,0 +1,193 @@
+"""The API server, as far as sessions in pods need it: pods and claims of one namespace, and why they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from .._protocol._requests import Body
+from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
+from ._pod import CONTROLLER, LABELS, SESSION
+
+_TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
+_PLACING = 10.0  # seconds in which a pod that no node has room for may find one
+_NO_IMAGE = (
+    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
+)  # fmt: skip
+_NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff", "RunContainerError")
+_SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
+
+
+class Cluster:
+    """One namespace of a cluster. Objects are as the API has them, in JSON."""
+
+    def __init__(self, namespace: str, context: str | None) -> None:
+        self.namespace = namespace
+        try:
+            if context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+                settings = client.Configuration()
+                config.load_incluster_config(settings)
+                self._api = client.ApiClient(settings)
+            else:
+                self._api = config.new_client_from_config(context=context)
+        except (ConfigException, OSError) as error:
+            raise BadRequest(
+                f"no cluster is configured: {error}; `kubectl config get-contexts` shows the contexts that there are"
+            ) from error
+        self._core = client.CoreV1Api(self._api)
+
+    def create(self, kind: str, body: Body) -> bool:
+        """False where there is one of that name: an object's name belongs to who made it first."""
+        with self._told(f"a {kind} cannot be made"):
+            try:
+                self._call(f"create_namespaced_{kind}", self.namespace, body)
+            except ApiException as error:
+                if error.status != 409 or _reason(error) != "AlreadyExists":
+                    raise
+                return False
+        return True
+
+    def pod(self, name: str) -> Body | None:
+        """None where there is none."""
+        with self._told(f"the pod {name} cannot be looked at"):
+            try:
+                found: Body = self._plain(self._call("read_namespaced_pod", name, self.namespace))
+            except ApiException as error:
+                if error.status == 404 and _reason(error) == "NotFound":
+                    return None
+                raise
+        return found
+
+    def pods(self) -> list[Body]:
+        """Those of sessions."""
+        with self._told("the pods cannot be listed"):
+            found = self._call("list_namespaced_pod", self.namespace, label_selector=_SELECTOR)
+            items: list[Body] = self._plain(found)["items"]
+        return items
+
+    def delete(self, kind: str, name: str, uid: str | None = None) -> None:
+        """Deletes it, unless another one has its name by now."""
+        body: Body = {} if uid is None else {"preconditions": {"uid": uid}}
+        with self._told(f"the {kind} {name} cannot be deleted"):
+            try:
+                self._call(f"delete_namespaced_{kind}", name, self.namespace, body=body)
+            except ApiException as error:
+                if error.status not in (404, 409):
+                    raise
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _call(self, function: str, *arguments: Any, **named: Any) -> Any:
+        return getattr(self._core, function)(*arguments, _request_timeout=_TIMEOUT, **named)
+
+    def _plain(self, found: Any) -> Any:
+        return self._api.sanitize_for_serialization(found)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except ApiException as error:
+            raise _refusal(what, self.namespace, error) from error
+        except (HTTPError, OSError) as error:
+            server = self._api.configuration.host
+            raise Unavailable(
+                f"the API server {server} does not answer: {error}; open sessions go on"
+            ) from error
+
+
+def _reason(error: ApiException) -> str:
+    return str(_status(error).get("reason") or "")
+
+
+def _status(error: ApiException) -> Body:
+    try:
+        found = json.loads(error.body or "{}")
+    except ValueError:
+        found = {}
+    return found if isinstance(found, dict) else {}
+
+
+def _refusal(what: str, namespace: str, error: ApiException) -> Error:
+    said = str(_status(error).get("message") or error.reason)
+    if error.status == 429 or (error.status or 0) >= 500:
+        return Unavailable(f"{what}: the API server says {error.status}, {said}; try again later")
+    if error.status == 403 and "exceeded quota" in said:
+        return LimitReached(f"{what}: {said}; close sessions, or have the quota of {namespace} raised")
+    if error.status == 401 or (error.status == 403 and " cannot " in said):
+        return Denied(
+            f"{what}: {said}; the role of `limpet kubernetes manifest` has the rights that are needed"
+        )
+    return EngineError(f"{what}: {said}")
+
+
+def session_of(pod: Body) -> str:
+    return str(pod["metadata"].get("annotations", {}).get(SESSION, ""))
+
+
+def is_over(pod: Body) -> bool:
+    """Whether it has ended, or is about to: nothing of it comes back."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
+
+
+def why_over(pod: Body) -> str:
+    """What became of it, in the words of whoever ended it."""
+    status = pod["status"]
+    words = [status["reason"]] if status.get("reason") else []
+    words += [status["message"]] if status.get("message") else []
+    for container in _containers(pod):
+        for state in (container.get("state", {}), container.get("lastState", {})):
+            ended = state.get("terminated") or {}
+            if ended.get("reason") not in (None, "Completed"):
+                words.append(f"the {container['name']} ended ({ended['reason']})")
+    if not words and "deletionTimestamp" in pod["metadata"]:
+        words.append("its pod was deleted")
+    return ": ".join(words) or "its pod has ended"
+
+
+def address_of(pod: Body) -> str | None:
+    """Where its controller listens, once that runs."""
+    for container in pod["status"].get("containerStatuses", []):
+        if container["name"] == CONTROLLER and "running" in container.get("state", {}):
+            address: str | None = pod["status"].get("podIP")
+            return address
+    return None
+
+
+def failure_of(pod: Body, since: float) -> Error | None:
+    """Why no session will be served there. ``since``: when it was made, on the monotonic clock."""
+    if is_over(pod):
+        return EngineError(f"the pod ended before its session was there: {why_over(pod)}")
+    for container in _containers(pod):
+        waiting = container.get("state", {}).get("waiting") or {}
+        reason, message = waiting.get("reason", ""), waiting.get("message", "")
+        if reason in _NO_IMAGE:
+            return ImageMissing(
+                f"the image {container.get('image')} is not there: {reason}: {message}; push it to a registry that the "
+                "nodes pull from, or load it on each node (docs/everywhere.md)"
+            )
+        if reason in _NOT_MADE:
+            last = (container.get("lastState", {}).get("terminated") or {}).get("message", "").strip()
+            return EngineError(
+                f"the {container['name']} of the pod does not run: {last or message or reason}"
+            )
+    for condition in pod["status"].get("conditions", []):
+        waits = condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
+        if waits and time.monotonic() - since > _PLACING:
+            return EngineError(f"no node takes the pod: {condition.get('message', 'Unschedulable')}")
+    return None
+
+
+def _containers(pod: Body) -> list[Body]:
+    status = pod["status"]
+    return [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]

@@ -1,0 +1,228 @@
+"""The pod of a session: a controller, and beside it the guest that it serves."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from .._protocol._requests import Body
+from ..errors import BadRequest
+
+PORT = 7310
+SECRET = "limpet-controller"
+SESSION = "limpet.session"
+"""Annotation: the name of the session, in full."""
+LABELS = {"app.kubernetes.io/name": "limpet", "app.kubernetes.io/component": "session"}
+CONTROLLER, GUEST = "controller", "guest"
+
+_STATE = "/var/lib/limpet"
+_PLAIN = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
+
+# The controller leads it to the session; the pipe tells the controller when this container has ended.
+_START = """\
+trap exit TERM
+until cd /run/limpet/.current 2>/dev/null && exec 9<alive; do sleep 0.05; done
+exec prlimit --core=0 --nofile=1024:4096 --memlock=65536 --msgqueue=0 -- /usr/lib/limpet/limpet-guest --link .
+"""
+_ENVIRONMENT = {
+    "HOME": "/home/user",
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/tmp/mpl",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+@dataclass(frozen=True)
+class PodOptions:
+    """What the pods of sessions are like.
+
+    Args:
+        image: Image of the sandbox, which ``limpet image build`` makes.
+        controller_image: Image with ``limpetd`` and ``limpet-net``.
+        memory: Memory of the sandbox, requested and at most, as Kubernetes writes it.
+        cpus: Processors of the sandbox, requested and at most; may be a fraction.
+        volume: Size of a claim that holds a session and its files, such as ``"2Gi"``. A session is saved there when its
+            pod goes, and the next pod wakes it. None: the session ends with its pod.
+        storage_class: Storage class of that claim. None: that of the cluster.
+        pull: When the images are pulled: ``"IfNotPresent"``, ``"Always"`` or ``"Never"``.
+        runtime_class: RuntimeClass of the pods. None: that of the cluster.
+        host_users: False gives each pod a user namespace of its own. None: the cluster's own way.
+        network_proof: ``"ask"``: a pod that reaches the DNS or the API server of the cluster serves no session.
+            ``"trust"``: it does, and the network is what the cluster makes of it.
+    """
+
+    image: str
+    controller_image: str
+    memory: str = "1Gi"
+    cpus: float = 1.0
+    volume: str | None = None
+    storage_class: str | None = None
+    pull: str = "IfNotPresent"
+    runtime_class: str | None = None
+    host_users: bool | None = None
+    network_proof: str = "ask"
+
+
+def object_name(session: str) -> str:
+    """Of the pod and the claim of a session. Names that no object may have get a hash."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", session):
+        raise BadRequest(f"a session cannot be called {session!r}: 1 to 64 characters of A-Z a-z 0-9 . _ -")
+    if _PLAIN.fullmatch(session):
+        return f"limpet-{session}"
+    slug = re.sub(r"[^a-z0-9]+", "-", session.lower()).strip("-")[:32].strip("-")
+    return f"limpet-{slug}-x{hashlib.sha256(session.encode()).hexdigest()[:12]}"
+
+
+def memory_bytes(text: str) -> int:
+    """As Kubernetes reads it."""
+    found = re.fullmatch(r"(\d+)(Ki|Mi|Gi|Ti|k|M|G|T)?", text)
+    if found is None:
+        raise BadRequest(f"memory cannot be {text!r}: a number with Ki, Mi or Gi, such as 512Mi")
+    unit = found[2] or ""
+    power = "kmgt".index(unit[0].lower()) + 1 if unit else 0
+    base: int = 1024 if unit.endswith("i") else 1000
+    return int(int(found[1]) * base**power)
+
+
+def claim(session: str, options: PodOptions) -> Body:
+    """The claim of a session, for what outlives its pod."""
+    spec: Body = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": options.volume}},
+    }
+    if options.storage_class is not None:
+        spec["storageClassName"] = options.storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _metadata(session),
+        "spec": spec,
+    }
+
+
+def pod(session: str, options: PodOptions) -> Body:
+    """The pod of a session.
+
+    The kubelet ends the controller first, which is the container that the pod is about, and the guest after it: so the
+    controller can still save the session. It starts either again if it fails.
+    """
+    spec: Body = {
+        "restartPolicy": "OnFailure",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 60,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "initContainers": [_guest(options)],
+        "containers": [_controller(options)],
+        "volumes": _volumes(session, options),
+    }
+    if options.runtime_class is not None:
+        spec["runtimeClassName"] = options.runtime_class
+    if options.host_users is not None:
+        spec["hostUsers"] = options.host_users
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session), "spec": spec}
+
+
+def _metadata(session: str) -> Body:
+    return {"name": object_name(session), "labels": dict(LABELS), "annotations": {SESSION: session}}
+
+
+def _guest(options: PodOptions) -> Body:
+    threads = max(1, -(-int(options.cpus * 1000) // 1000))
+    limits = {"memory": options.memory, "cpu": f"{int(options.cpus * 1000)}m"}
+    return {
+        "name": GUEST,
+        "image": options.image,
+        "imagePullPolicy": options.pull,
+        "restartPolicy": "Always",
+        "command": ["/bin/sh", "-c", _START],
+        "env": _env({**_ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}),
+        "resources": {"requests": limits, "limits": limits},
+        "securityContext": _rights("SETUID", "SETGID", "KILL"),
+        "volumeMounts": [
+            {"name": "run", "mountPath": "/run", "subPath": GUEST},
+            {"name": "link", "mountPath": "/run/limpet", "readOnly": True},
+            _part("/session", "files"),
+            _part("/tmp", "scratch/tmp"),
+            _part("/home/user", "scratch/home"),
+            _part("/work", "scratch/work"),
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+
+
+def _controller(options: PodOptions) -> Body:
+    settings = {
+        "LIMPET_ENGINE": "pod",
+        "LIMPET_LISTEN": f"tcp://*:{PORT}",
+        "LIMPET_NETWORK_PROOF": options.network_proof,
+        "LIMPET_MEMORY": str(memory_bytes(options.memory)),
+        "LIMPET_CPUS": f"{options.cpus:g}",
+        "LIMPET_POOL": "0",
+    }
+    return {
+        "name": CONTROLLER,
+        "image": options.controller_image,
+        "imagePullPolicy": options.pull,
+        "command": ["limpetd"],
+        "env": _env(settings),
+        "ports": [{"containerPort": PORT}],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": {"requests": {"memory": "64Mi", "cpu": "50m"}, "limits": {"memory": "512Mi"}},
+        # The files of the guest's users are read and removed here; limpet-net is given a user and loses all of these.
+        "securityContext": _rights("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"),
+        "volumeMounts": [
+            {"name": "session", "mountPath": _STATE, "subPath": "state"},
+            {"name": "run", "mountPath": "/run/limpet", "subPath": CONTROLLER},
+            {"name": "link", "mountPath": "/run/limpet/guest"},
+            {
+                "name": "keys",
+                "mountPath": f"{_STATE}/limpet-net.key_secret",
+                "subPath": "key_secret",
+                "readOnly": True,
+            },
+            {
+                "name": "keys",
+                "mountPath": "/etc/limpet/authorized_keys",
+                "subPath": "authorized_keys",
+                "readOnly": True,
+            },
+        ],
+    }
+
+
+def _volumes(session: str, options: PodOptions) -> list[Body]:
+    session_volume: Body = {"name": "session"}
+    if options.volume is None:
+        session_volume["emptyDir"] = {}
+    else:
+        session_volume["persistentVolumeClaim"] = {"claimName": object_name(session)}
+    shm = {"medium": "Memory", "sizeLimit": str(memory_bytes(options.memory) // 2)}
+    return [
+        session_volume,
+        {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "link", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "shm", "emptyDir": shm},
+        {"name": "keys", "secret": {"secretName": SECRET, "defaultMode": 0o400}},
+    ]
+
+
+def _part(path: str, part: str) -> Body:
+    """One of the places that the code writes to, which the controller keeps."""
+    return {"name": "session", "mountPath": path, "subPath": f"state/sessions/~pod/{part}"}
+
+
+def _env(variables: dict[str, str]) -> list[Body]:
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _rights(*capabilities: str) -> dict[str, Any]:
+    return {
+        "runAsUser": 0,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"], "add": list(capabilities)},
+    }

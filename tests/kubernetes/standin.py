@@ -1,0 +1,267 @@
+"""A stand-in for a cluster: an API server for pods and claims, and processes of this machine for the two containers of a pod."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import yaml
+
+from limpet.kubernetes._manifest import Pair, manifest
+from tests.support.limpetd import end_with_parent
+
+NAMESPACE = "sandboxes"
+PROGRAMS = pathlib.Path(os.environ.get("LIMPET_BUILD", "/usr/bin"))
+PATIENCE = 60
+
+
+def refusal(code: int, reason: str, message: str) -> tuple[int, dict]:
+    return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code}
+
+
+def container_status(name: str, state: dict, last: dict | None = None) -> dict:
+    return {
+        "name": name, "image": "the-image", "imageID": "", "ready": "running" in state, "restartCount": 0, "state": state,
+        "lastState": last or {},
+    }  # fmt: skip
+
+
+class Pod:
+    """One that runs: its controller is started again while it fails, and its guest too."""
+
+    def __init__(self, standin: Standin, spec: dict, directory: pathlib.Path, address: str) -> None:
+        self.standin, self.directory, self.address = standin, directory, address
+        self.containers = {part["name"]: part for part in (*spec["initContainers"], *spec["containers"])}
+        claims = [volume["persistentVolumeClaim"]["claimName"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume]
+        self.state = standin.directory / claims[0] if claims else directory / "state"
+        (directory / "run").mkdir(parents=True)
+        self.state.mkdir(exist_ok=True)
+        for name in ("limpet-net.key_secret", "authorized_keys"):
+            shutil.copy(standin.directory / name, self.state / name)
+            os.chmod(self.state / name, 0o600)
+        self.ending = threading.Event()
+        self.over = threading.Event()
+        self.guest = self._start_guest()
+        self.controller = self._start_controller()
+        threading.Thread(target=self._attend, daemon=True).start()
+
+    def _environment(self, container: str) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"]} | {entry["name"]: entry["value"] for entry in self.containers[container]["env"]}
+
+    def _spawn(self, command: list[str], environment: dict[str, str], log: str) -> subprocess.Popen[bytes]:
+        """From a thread that stays: it ends with the one that started it."""
+        with open(self.directory / log, "ab") as out:
+            return self.standin.starter.submit(
+                subprocess.Popen, command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                start_new_session=True, preexec_fn=end_with_parent,
+            ).result()  # fmt: skip
+
+    def _start_guest(self) -> subprocess.Popen[bytes]:
+        script = self.containers["guest"]["command"][2]
+        script = script.replace("/run/limpet/", f"{self.directory}/run/guest/")
+        script = script.replace("prlimit --core=0 --nofile=1024:4096 --memlock=65536 --msgqueue=0 -- ", "")
+        script = script.replace("/usr/lib/limpet/limpet-guest", str(PROGRAMS / "limpet-guest"))
+        files = self.state / "sessions/~pod/files"
+        return self._spawn(
+            ["/bin/sh", "-c", f"{script.strip()} --same-user --directory {files}\n"], self._environment("guest"), "guest.log"
+        )
+
+    def _start_controller(self) -> subprocess.Popen[bytes]:
+        own = {
+            "LIMPET_STATE_DIR": str(self.state),
+            "LIMPET_RUNTIME_DIR": str(self.directory / "run"),
+            "LIMPET_AUTHORIZED_KEYS": str(self.state / "authorized_keys"),
+            "LIMPET_LISTEN": f"tcp://{self.address}:7310",
+            "LIMPET_GROUP": "",
+        }
+        return self._spawn([str(PROGRAMS / "limpetd")], self._environment("controller") | own, "controller.log")
+
+    def _attend(self) -> None:
+        while (status := self.controller.wait()) != 0 and not self.ending.is_set():
+            self.controller = self._start_controller()
+        self.guest.send_signal(signal.SIGTERM)
+        try:
+            self.guest.wait(10)
+        except subprocess.TimeoutExpired:
+            self.guest.kill()
+            self.guest.wait()
+        self.status = status
+        self.over.set()
+
+    def end(self) -> None:
+        """As a kubelet ends one that is deleted."""
+        self.ending.set()
+        self.controller.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.ending.set()
+        for process in (self.controller, self.guest):
+            process.kill()
+
+    def described(self) -> dict:
+        if self.over.is_set():
+            return {"phase": "Succeeded" if self.status == 0 else "Failed"}
+        running = [container_status(name, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}) for name in ("controller", "guest")]
+        return {"phase": "Running", "podIP": self.address, "containerStatuses": running[:1], "initContainerStatuses": running[1:]}
+
+
+class Standin:
+    """``answers``: what the next requests that make pods are answered with; ``statuses``: what pods, by name, are said to be like
+    that are not run.
+    """
+
+    def __init__(self) -> None:
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="limpet-pods-"))
+        self.objects: dict[tuple[str, str], dict] = {}
+        self.running: dict[str, Pod] = {}
+        self.answers: list[tuple[int, dict]] = []
+        self.statuses: dict[str, dict] = {}
+        self.away = False  # whether connections end without an answer
+        self.lock = threading.Lock()
+        self.starter = ThreadPoolExecutor(1)
+        self._write_keys()
+        standin = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else {}
+                parts = self.path.partition("?")[0].split("/")[5:]
+                if standin.away:
+                    self.close_connection = True
+                    return
+                code, reply = standin.answer(self.command, *parts, body=body)
+                data = json.dumps(reply).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = do_DELETE = handle_any
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.kubeconfig = self.directory / "kubeconfig"
+        self.kubeconfig.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.server.server_port}"}}],
+                    "users": [{"name": "u", "user": {"token": "t"}}],
+                    "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+                    "current-context": "here",
+                }
+            )
+        )
+
+    def _write_keys(self) -> None:
+        """As the manifest has them."""
+        import zmq
+
+        pairs = [Pair(*(key.decode() for key in zmq.curve_keypair())) for _ in range(2)]
+        secrets = {
+            found["metadata"]["name"]: found["stringData"]
+            for found in yaml.safe_load_all(manifest(NAMESPACE, *pairs))
+            if found["kind"] == "Secret"
+        }
+        (self.directory / "limpet-net.key_secret").write_text(secrets["limpet-controller"]["key_secret"])
+        (self.directory / "authorized_keys").write_text(secrets["limpet-controller"]["authorized_keys"])
+        self.key = self.directory / "client.key_secret"
+        self.key.write_text(secrets["limpet-client"]["key_secret"])
+        self.server_key = secrets["limpet-client"]["server_key"]
+
+    def answer(self, method: str, kind: str, name: str = "", *, body: dict) -> tuple[int, dict]:
+        with self.lock:
+            if method == "POST":
+                return self._make(kind, body)
+            if method == "GET" and not name:
+                items = [self._seen(key) for key in self.objects if key[0] == kind]
+                return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+            found = self._seen((kind, name)) if (kind, name) in self.objects else None
+            if found is None:
+                return refusal(404, "NotFound", f'{kind} "{name}" not found')
+            if method == "DELETE":
+                wanted = (body.get("preconditions") or {}).get("uid")
+                if wanted not in (None, found["metadata"]["uid"]):
+                    return refusal(409, "Conflict", "the uid is another one")
+                self._delete(kind, name)
+            return 200, found
+
+    def _make(self, kind: str, body: dict) -> tuple[int, dict]:
+        name = body["metadata"]["name"]
+        if kind == "pods" and self.answers:
+            return self.answers.pop(0)
+        if (kind, name) in self.objects:
+            return refusal(409, "AlreadyExists", f'{kind} "{name}" already exists')
+        body["metadata"]["uid"] = str(uuid.uuid4())
+        self.objects[kind, name] = body
+        if kind == "pods" and name not in self.statuses:
+            address = ".".join(map(str, [127, *(random.SystemRandom().randrange(2, 250) for _ in range(3))]))
+            self.running[name] = Pod(self, body["spec"], self.directory / body["metadata"]["uid"][:8], address)
+        return 201, self._seen((kind, name))
+
+    def _seen(self, key: tuple[str, str]) -> dict:
+        found = dict(self.objects[key])
+        if key[0] == "pods":
+            pod = self.running.get(key[1])
+            found["status"] = pod.described() if pod else self.statuses.get(key[1], {"phase": "Pending"})
+        return found
+
+    def _delete(self, kind: str, name: str) -> None:
+        pod = self.running.get(name) if kind == "pods" else None
+        if pod is None:
+            del self.objects[kind, name]
+            return
+        self.objects[kind, name]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        if not pod.ending.is_set():
+            pod.end()
+            threading.Thread(target=self._remove, args=(name, pod), daemon=True).start()
+
+    def _remove(self, name: str, pod: Pod) -> None:
+        pod.over.wait()
+        with self.lock:
+            del self.running[name]
+            del self.objects["pods", name]
+
+    def names(self, kind: str = "pods") -> list[str]:
+        with self.lock:
+            return [name for found, name in self.objects if found == kind]
+
+    def until_gone(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while self.names():
+            assert time.monotonic() < end, f"pods are left: {self.names()}"
+            time.sleep(0.05)
+
+    def said(self, name: str) -> str:
+        return (self.running[name].directory / "controller.log").read_text()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        for pod in list(self.running.values()):
+            pod.kill()
+            pod.over.wait(PATIENCE)
+        self.starter.shutdown()
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self.directory)

@@ -1,0 +1,208 @@
+"""Sessions in pods, with an API server that is a stand-in and containers that are processes."""
+
+import os
+import signal
+import threading
+
+import pytest
+import yaml
+
+import limpet
+from limpet.kubernetes import _api
+from limpet.kubernetes._pod import object_name
+
+from .standin import container_status, refusal
+
+
+def test_a_session_has_a_pod_that_goes_with_it(fleet, standin):
+    pods = fleet()
+    with pods.open("conv-1") as session:
+        assert session.run("x = 41; x + 1").result == "42"
+        result = session.run("open('artifacts/a.txt', 'w').write('hello')")
+        assert [open(path).read() for path in result.artifacts.values()] == ["hello"]
+        assert pods.sessions() == ["conv-1"]
+        assert standin.names() == ["limpet-conv-1"]
+        assert {"pids", "disk", "files"} <= set(session.not_enforced)
+    standin.until_gone()
+    with pytest.raises(limpet.NoSuchSession, match="conv-1"):
+        pods.attach("conv-1")
+
+
+def test_who_comes_second_attaches(fleet):
+    first, second = fleet(), fleet()
+    ours = first.open("shared")
+    ours.run("x = 1")
+    theirs = second.open("shared")
+    assert (theirs.run("x").result, theirs.created) == ("1", False)
+    assert second.attach("shared").run("x").result == "1"
+    with pytest.raises(limpet.OptionsDiffer):
+        second.open("shared", timeout=7)
+    assert ours.run("x").result == "1"
+
+
+def test_two_who_open_a_name_at_once_get_one_session(fleet):
+    found = []
+
+    def come():
+        found.append(fleet().open("race").run("import os; os.getpid()").result)
+
+    threads = [threading.Thread(target=come) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and len(set(found)) == 1
+
+
+def test_a_call_without_a_session_has_a_pod_of_its_own(fleet, standin):
+    assert fleet().run("6 * 7").result == "42"
+    standin.until_gone()
+
+
+def test_a_crash_of_the_controller_is_not_noticed(fleet, standin):
+    session = fleet().open("adopted")
+    session.run("x = 41")
+    os.kill(standin.running["limpet-adopted"].controller.pid, signal.SIGKILL)
+    result = session.run("x + 1")
+    assert (result.result, result.state, result.epoch) == ("42", "kept", 1)
+
+
+def test_a_guest_that_dies_takes_the_session_along(fleet, standin):
+    session = fleet().open("gone")
+    session.run("x = 1")
+    os.kill(standin.running["limpet-gone"].guest.pid, signal.SIGKILL)
+    with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
+        for _ in range(1000):
+            session.run("x")
+
+
+def test_without_a_claim_a_drain_is_told(fleet, standin):
+    session = fleet().open("drained")
+    session.run("x = 1")
+    standin.answer("DELETE", "pods", "limpet-drained", body={})
+    standin.until_gone()
+    with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
+        session.run("x")
+
+
+def test_with_a_claim_the_next_pod_wakes_the_session(fleet, standin):
+    session = fleet(volume="1Gi").open("saved")
+    session.run("x = [1]; open('f.txt', 'w').write('kept')")
+    standin.answer("DELETE", "pods", "limpet-saved", body={})
+    result = session.run("x, open('f.txt').read()")
+    assert (result.result, result.state, result.restored) == ("([1], 'kept')", "kept", [])
+    assert fleet(volume="1Gi").open("saved").run("x").result == "[1]"
+    session.close()
+    standin.until_gone()
+    assert standin.names("persistentvolumeclaims") == []
+
+
+def test_a_call_may_end_before_its_pod_goes(fleet, standin):
+    session = fleet(volume="1Gi").open("busy")
+    session.run("x = 1")
+    heard = threading.Event()
+    ending = threading.Thread(target=lambda: (heard.wait(60), standin.answer("DELETE", "pods", "limpet-busy", body={})))
+    ending.start()
+    code = "import time\nprint('begun', flush=True)\ntime.sleep(2)\nx += 1"
+    result = session.run(code, on_stdout=lambda text: heard.set())
+    ending.join()
+    assert (result.status, result.state) == ("ok", "kept")
+    assert session.run("x").result == "2"
+    session.close()
+
+
+def test_a_pod_has_one_session(fleet):
+    session = fleet().open("alone")
+    for opening in (lambda: session._client.open("another"), lambda: session._client.run("1")):
+        with pytest.raises(limpet.LimitReached, match="use another pod"):
+            opening()
+    with pytest.raises(limpet.Error, match="use another pod"):
+        session.fork("alone-2")
+    assert session.run("1").result == "1"
+
+
+@pytest.mark.parametrize("option", ["memory", "cpus", "image", "data", "packages", "network"])
+def test_options_that_pods_settle_are_refused(fleet, standin, option):
+    with pytest.raises(limpet.BadRequest, match=option):
+        fleet().open("refused", **{option: "1"})
+    assert standin.names() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (refusal(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1'), limpet.LimitReached, "exceeded quota: q"),
+        (refusal(403, "Forbidden", 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'), limpet.EngineError, "violates PodSecurity"),
+        (refusal(403, "Forbidden", 'pods is forbidden: User "u" cannot create resource "pods"'), limpet.Denied, "cannot create resource"),
+        (refusal(404, "NotFound", 'namespaces "sandboxes" not found'), limpet.EngineError, 'namespaces "sandboxes" not found'),
+        (refusal(429, "TooManyRequests", "slow down"), limpet.Unavailable, "slow down"),
+        (refusal(500, "InternalError", "etcd is away"), limpet.Unavailable, "etcd is away"),
+    ],
+)  # fmt: skip
+def test_what_the_api_server_refuses_is_told(fleet, standin, answer, error, says):
+    standin.answers.append(answer)
+    with pytest.raises(error, match=says):
+        fleet().open("refused")
+    assert standin.names() == []
+
+
+def waiting(container, reason, message="", last=None):
+    state = container_status(container, {"waiting": {"reason": reason, "message": message}}, last)
+    return {"phase": "Pending", "initContainerStatuses": [state]}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "says"),
+    [
+        (waiting("guest", "ErrImagePull", "no such manifest"), limpet.ImageMissing, "the-image.*no such manifest.*docs/everywhere.md"),
+        (waiting("controller", "CrashLoopBackOff", last={"terminated": {"exitCode": 1, "message": "limpetd: no key"}}), limpet.EngineError, "limpetd: no key"),
+        (waiting("controller", "CreateContainerConfigError", 'secret "limpet-controller" not found'), limpet.EngineError, "limpet-controller"),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]}, limpet.EngineError, "0/1 nodes"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}, limpet.EngineError, "Evicted: The node was low"),
+    ],
+)  # fmt: skip
+def test_a_pod_that_does_not_start_is_told_and_removed(fleet, standin, monkeypatch, status, error, says):
+    monkeypatch.setattr(_api, "_PLACING", 0.0)
+    monkeypatch.setitem(standin.statuses, "limpet-amiss", status)
+    with pytest.raises(error, match=says):
+        fleet().open("amiss")
+    assert standin.names() == []
+
+
+def test_an_api_server_that_is_down_is_told_and_open_sessions_go_on(fleet, standin, monkeypatch):
+    pods = fleet()
+    session = pods.open("going-on")
+    with monkeypatch.context() as away:
+        away.setattr(standin, "away", True)
+        with pytest.raises(limpet.Unavailable, match="http://127.0.0.1:.* does not answer"):
+            pods.open("new")
+        assert session.run("1").result == "1"
+
+
+def test_wrong_contexts_are_told(standin, fleet):
+    fleet()
+    with pytest.raises(limpet.BadRequest, match="kubectl config get-contexts"):
+        limpet.kubernetes.Pods("elsewhere/sandboxes", limpet.kubernetes.PodOptions("a", "b"))
+
+
+def test_every_name_has_an_object_of_its_own():
+    names = ["a", "A", "a.b", "a_b", "a-b", "-a", "a-", "x" * 64, "x" * 63, "X" * 64, "...", "a" * 48]
+    objects = [object_name(name) for name in names]
+    assert len(set(objects)) == len(names)
+    assert all(len(found) <= 63 and found.strip("-") == found for found in objects)
+    for wrong in ("", "x" * 65, "a/b", "ä"):
+        with pytest.raises(limpet.BadRequest):
+            object_name(wrong)
+
+
+def test_the_manifest_gives_no_rights_to_look_inside(capsys, monkeypatch):
+    from limpet.kubernetes import __main__
+
+    monkeypatch.setattr("sys.argv", ["limpet", "manifest", "--namespace", "agents"])
+    assert __main__.main() == 0
+    objects = {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(capsys.readouterr().out)}
+    rules = objects["Role", "limpet-client"]["rules"]
+    assert {resource for rule in rules for resource in rule["resources"]} == {"pods", "persistentvolumeclaims"}
+    policy = objects["NetworkPolicy", "limpet-sessions"]["spec"]
+    assert policy["egress"] == [] and "Egress" in policy["policyTypes"]
+    assert {found["metadata"].get("namespace", "agents") for found in objects.values()} == {"agents"}
