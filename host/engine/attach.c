@@ -27,7 +27,6 @@ typedef struct Attachment {
     int process; /* pidfd */
     int tree;    /* a mount that is nowhere yet */
     const char *target;
-    bool replaces; /* in place of an earlier mount, if any */
     int result;
 } Attachment;
 
@@ -53,14 +52,12 @@ static int make_tree(int directory, bool recursive, int *ret)
     return 0;
 }
 
-/* The container may have anything under that name. Only a directory of its root file system will do: no link,
- * and nothing that is mounted there, unless that is to be replaced. */
+/* The container may have anything under that name. Only a directory will do, and no link. */
 static int open_target(const Attachment *attachment)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-                   (attachment->replaces ? 0 : RESOLVE_NO_XDEV),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
     int root _cleanup_(closep) = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     long target = root < 0 ? -1 : syscall(SYS_openat2, root, attachment->target, &how, sizeof(how));
@@ -103,7 +100,7 @@ static int mount_inside(const Attachment *attachment)
     target = open_target(attachment);
     if (target < 0)
         return target;
-    return attachment->replaces ? replace(attachment, target) : move(attachment->tree, target, 0);
+    return replace(attachment, target);
 }
 
 static void *run(void *userdata)
@@ -153,10 +150,6 @@ static int explain(int error, Problem *problem)
 {
     if (is_refused(error))
         return attach_refuse(problem, "the kernel or the rights of this user do not allow it");
-    if (error == -EXDEV) {
-        problem_set(problem, ERR_ENGINE_ERROR, "/data of the container is already in use");
-        return -EBUSY;
-    }
     if (error == -ESRCH)
         return attach_too_late(problem);
     problem_set(problem, ERR_ENGINE_ERROR, "cannot mount /data of the container: %s", strerror(-error));
@@ -222,8 +215,7 @@ int attach_packages(int process, const char *state_dir, const char *name, Proble
         return directory;
     r = make_tree(directory, false, &tree);
     if (r == 0)
-        r = mount_from_thread(
-            &(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET, .replaces = true});
+        r = mount_from_thread(&(Attachment){.process = process, .tree = tree, .target = PACKAGES_TARGET});
     return r < 0 ? explain_packages(r, problem) : 0;
 }
 

@@ -140,7 +140,7 @@ class Host:
     def __init__(self, engine, state, home, options):
         self.engine, self.state, self.options = engine, state, options
         self.home = home
-        for name in ["runtime", "session", "scratch/tmp", "scratch/home", "scratch/work", "data/sub", "link"]:
+        for name in ["runtime", "session", "scratch/tmp", "scratch/home", "scratch/work", "scratch/data", "data/sub", "link"]:
             (home / name).mkdir(parents=True)
         (home / "data" / "file").touch()
         self.mode("stay")
