@@ -234,7 +234,7 @@ def left(result):
 
 
 def test_exit_functions_run_when_it_is_closed(client, name):
-    session = client.open(name, checkpoint="auto")
+    session = client.open(name, checkpoint="always")
     result = session.run(LEAVES)
     assert left(result) == "" and session.run("import os; os._exit(1)").status == "exited"
     session.run("import threading; threading.Thread(target=threading.Event().wait).start()")
