@@ -120,7 +120,7 @@ def test_nothing_of_an_earlier_life_is_there(pool):
     with pool.client.open("a") as session:
         assert pool.was_claimed(session)
         assert "left" not in session.run("import os; os.listdir()").result
-    assert not os.path.exists(pool.path("sessions", "a"))
+    wait_for(lambda: not os.path.exists(pool.path("sessions", "a")))
 
 
 def test_put_and_get(pool, tmp_path):

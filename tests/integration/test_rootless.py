@@ -11,6 +11,8 @@ from tests.support.controllers import ENGINES
 from tests.support.limpetd import NotStarted
 from tests.support.rootless import USER, RootlessLimpetd, outside
 
+from .killed import wait_for
+
 pytestmark = pytest.mark.engine
 
 BOMB = """
@@ -77,7 +79,7 @@ def test_files_and_data(rootless, tmp_path):
         long = session.run("print('x' * 3_000_000)")
         session.get(long.stdout_file, tmp_path / "long")
         assert (tmp_path / "long").stat().st_size == 3_000_001
-    assert not Path(rootless.directory, "state/sessions/a/files").exists()
+    wait_for(lambda: not Path(rootless.directory, "state/sessions/a/files").exists())
 
 
 def test_code_that_goes_too_far(rootless):

@@ -6,6 +6,8 @@ import stat
 
 import pytest
 
+from .killed import wait_for
+
 pytestmark = pytest.mark.engine
 
 USER = 12345
@@ -42,6 +44,6 @@ def test_a_session_of_a_user_who_is_not_root(unprivileged):
         session.put(b"from outside", "/session/in/put.txt")
         assert session.run("open('in/put.txt').read()").result == "'from outside'"
     state = os.path.join(unprivileged.directory, "state")
-    assert not os.path.exists(os.path.join(state, "sessions", "a", "files"))
+    wait_for(lambda: not os.path.exists(os.path.join(state, "sessions", "a", "files")))
     assert unprivileged.stop() == 0
     assert os.listdir(os.path.join(state, "removed")) == []
