@@ -249,7 +249,9 @@ def test_a_new_controller_finds_them(own_limpetd, name):
         other = session.context("other")
         bash.run("x=5")
         other.run("z = 3")
-        running = Asking(bash.run, "touch $HOME/begun; until [ -e $HOME/go ]; do sleep 0.05; done; echo $x", timeout=300)
+        files = "/session" if limpetd.isolates else "$HOME"
+        waits = f"touch {files}/begun; until [ -e {files}/go ]; do sleep 0.05; done; echo $x"
+        running = Asking(bash.run, waits, timeout=300)
         wait_for(lambda: session.files.exists("begun"))
         limpetd.kill()
         limpetd.start()
