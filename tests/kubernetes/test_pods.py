@@ -111,6 +111,7 @@ def test_a_call_may_end_before_its_pod_goes(fleet, standin):
     session.close()
 
 
+@pytest.mark.proves("engine: single")
 def test_a_pod_has_one_session(fleet):
     session = fleet().open("alone")
     for opening in (lambda: session._client.open("another"), lambda: session._client.run("1")):
