@@ -119,6 +119,8 @@ def test_a_pod_has_one_session(fleet):
             opening()
     with pytest.raises(limpet.Error, match="use another pod"):
         session.fork("alone-2")
+    with pytest.raises(limpet.BadRequest, match="no /data"):
+        session.put(b"", "/data/f")
     assert session.run("1").result == "1"
 
 

@@ -128,6 +128,9 @@ static bool has_data(Front *front, Request *request, const Session *session)
 {
     if (!sandboxes_isolate(front->sandboxes))
         request_fail_text(request, ERR_BAD_REQUEST, "the engine local has no /data");
+    else if (front->sandboxes->engine->ops->single)
+        request_fail_text(request, ERR_BAD_REQUEST,
+                          "a session in a pod has no /data; put files below /session");
     else if (session->sandbox->options.data)
         request_fail_text(request, ERR_BAD_REQUEST,
                           "/data is a directory of the controller's machine, which the session only reads");
