@@ -91,40 +91,6 @@ int name_escape(char ret[NAME_ESCAPED_SIZE], const char *name)
     return 0;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-int name_unescape(char *ret, size_t size, const char *escaped)
-{
-    size_t used = 0;
-
-    if (!*escaped || strlen(escaped) > NAME_ESCAPED_MAX)
-        return -EINVAL;
-    for (const char *c = escaped; *c; c++) {
-        int byte = (unsigned char)*c;
-
-        if (*c == '%') {
-            int high = hex_digit(c[1]);
-            int low = high < 0 ? -1 : hex_digit(c[2]);
-            byte = high * 16 + low;
-            if (low < 0 || byte == 0 || byte == '/' || is_plain((unsigned char)byte, used == 0))
-                return -EINVAL;
-            c += 2;
-        } else if (!is_plain((unsigned char)byte, used == 0)) {
-            return -EINVAL;
-        }
-        if (used + 1 >= size)
-            return -ENOBUFS;
-        ret[used++] = (char)byte;
-    }
-    ret[used] = '\0';
-    return 0;
-}
-
 const char *path_display(char *ret, size_t size, const char *path)
 {
     size_t used = 0;

@@ -17,10 +17,6 @@
 /* `name` is one component: not empty, no '/'. 0 or -ENOMEM. */
 int name_escape(char ret[NAME_ESCAPED_SIZE], const char *name);
 
-/* The name an escaped one was made from; `size` bytes at ret, terminated. -EINVAL when it is not one that
- * name_escape makes or when it was cut, -ENOBUFS when it does not fit. */
-int name_unescape(char *ret, size_t size, const char *escaped);
-
 /* `path` for people: printable ASCII, the rest as %XX, cut with "..." to fit `size` (at least 8). */
 const char *path_display(char *ret, size_t size, const char *path);
 
