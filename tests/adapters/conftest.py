@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.controllers import client, limpetd, name, own_limpetd, quiet  # noqa: F401
+from tests.support.langgraph import call, sandbox  # noqa: F401
 
 
 @pytest.fixture

@@ -10,24 +10,8 @@ from limpet.langgraph import code_sandbox, exec_tool, file_tools
 
 
 @pytest.fixture
-def tools(client, name):
-    sandbox = code_sandbox(client, list_packages=False)
-    yield {tool.name: tool for tool in [sandbox, exec_tool(sandbox, max_timeout=60)]}
-    for row in client.sessions():
-        if row.session == name:
-            client.close_session(name)
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def call(request, tools, name):
-    def call(tool, thread=name, **args):
-        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
-        config = {"configurable": {"thread_id": thread}} if thread else {}
-        if request.param == "blocking":
-            return tools[tool].invoke(given, config)
-        return asyncio.run(tools[tool].ainvoke(given, config))
-
-    return call
+def tools(sandbox):
+    return [sandbox, exec_tool(sandbox, max_timeout=60)]
 
 
 def test_commands_and_code_see_the_same_files(call):

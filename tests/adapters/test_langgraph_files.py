@@ -1,30 +1,12 @@
 """read_file, write_file and list_files beside code_sandbox, as an agent's tool node calls them."""
 
-import asyncio
-
 import pytest
 from limpet.langgraph import code_sandbox, file_tools
 
 
 @pytest.fixture
-def tools(client, name):
-    sandbox = code_sandbox(client, list_packages=False)
-    yield {tool.name: tool for tool in [sandbox, *file_tools(sandbox)]}
-    for row in client.sessions():
-        if row.session == name:
-            client.close_session(name)
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def call(request, tools, name):
-    def call(tool, thread=name, **args):
-        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
-        config = {"configurable": {"thread_id": thread}} if thread else {}
-        if request.param == "blocking":
-            return tools[tool].invoke(given, config)
-        return asyncio.run(tools[tool].ainvoke(given, config))
-
-    return call
+def tools(sandbox):
+    return [sandbox, *file_tools(sandbox)]
 
 
 def test_the_code_and_the_tools_see_the_same_files(call):

@@ -1,6 +1,5 @@
 """install beside code_sandbox, as an agent's tool node calls it, with an index on loopback."""
 
-import asyncio
 import warnings
 
 import pytest
@@ -22,19 +21,7 @@ def tools(own_limpetd, index):
     with warnings.catch_warnings(), own_limpetd.client() as client:
         warnings.simplefilter("ignore")
         sandbox = code_sandbox(client, list_packages=False)
-        yield {tool.name: tool for tool in [sandbox, install_tool(sandbox)]}
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def call(request, tools, name):
-    def call(tool, thread=name, **args):
-        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
-        config = {"configurable": {"thread_id": thread}} if thread else {}
-        if request.param == "blocking":
-            return tools[tool].invoke(given, config)
-        return asyncio.run(tools[tool].ainvoke(given, config))
-
-    return call
+        yield [sandbox, install_tool(sandbox)]
 
 
 def test_code_has_what_was_installed(call):

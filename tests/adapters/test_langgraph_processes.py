@@ -1,30 +1,12 @@
 """The tools for processes and languages beside code_sandbox, as an agent's tool node calls them."""
 
-import asyncio
-
 import pytest
 from limpet.langgraph import code_sandbox, language_tool, process_tools
 
 
 @pytest.fixture
-def tools(client, name):
-    sandbox = code_sandbox(client, list_packages=False)
-    yield {tool.name: tool for tool in [sandbox, *process_tools(sandbox), language_tool(sandbox, ["bash", "cobol"])]}
-    for row in client.sessions():
-        if row.session == name:
-            client.close_session(name)
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def call(request, tools, name):
-    def call(tool, thread=name, **args):
-        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
-        config = {"configurable": {"thread_id": thread}} if thread else {}
-        if request.param == "blocking":
-            return tools[tool].invoke(given, config)
-        return asyncio.run(tools[tool].ainvoke(given, config))
-
-    return call
+def tools(sandbox):
+    return [sandbox, *process_tools(sandbox), language_tool(sandbox, ["bash", "cobol"])]
 
 
 def test_a_process_is_started_written_to_and_stopped(call):

@@ -1,12 +1,10 @@
 """The tools for a browser beside code_sandbox, as an agent's tool node calls them."""
 
-import asyncio
-
 import pytest
 
 pytest.importorskip("langchain")
 
-from limpet.langgraph import browser_tools, code_sandbox
+from limpet.langgraph import browser_tools
 
 PAGE = """
 <title>form</title><form onsubmit="document.title = q.value; got.innerText = 'got ' + q.value; return false">
@@ -15,24 +13,8 @@ PAGE = """
 
 
 @pytest.fixture
-def tools(client, name):
-    sandbox = code_sandbox(client, list_packages=False)
-    yield {tool.name: tool for tool in [sandbox, *browser_tools(sandbox)]}
-    for row in client.sessions():
-        if row.session == name:
-            client.close_session(name)
-
-
-@pytest.fixture(params=["blocking", "asyncio"])
-def call(request, tools, name):
-    def call(tool, thread=name, **args):
-        given = {"name": tool, "args": args, "id": "call-1", "type": "tool_call"}
-        config = {"configurable": {"thread_id": thread}} if thread else {}
-        if request.param == "blocking":
-            return tools[tool].invoke(given, config)
-        return asyncio.run(tools[tool].ainvoke(given, config))
-
-    return call
+def tools(sandbox):
+    return [sandbox, *browser_tools(sandbox)]
 
 
 def test_a_form_is_filled_in_and_seen(call):
