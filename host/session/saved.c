@@ -12,12 +12,17 @@
 
 #define SAVED_PLACE SAVED_PLACES "idle"
 
+static void send_save(GuestRequest *running);
+
 /* ---- the directory of the variables ---- */
 
 static void removal_over(GuestRequest *request)
 {
+    Sandbox *sandbox = request->sandbox;
+
     sandbox_query_over(request);
     free(request);
+    send_save(sandbox->running);
 }
 
 static int removal_answered(GuestRequest *request, const Message *message, Problem *problem)
@@ -127,8 +132,34 @@ static void on_save_refused(Order *order, const Problem *problem)
     order_fail(order, problem);
 }
 
-static const OrderOps save_ops = {
-    .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .refused = on_save_refused};
+static bool is_removing(const Sandbox *sandbox)
+{
+    const GuestRequest *request;
+
+    list_foreach (request, (List *)&sandbox->queries, GuestRequest, link)
+        if (request->ops == &removal_ops)
+            return true;
+    return false;
+}
+
+/* Sends it, unless the place that it writes to is being removed: removal_over() does then. */
+static void start_save(Order *order)
+{
+    if (!is_removing(order->to_guest.sandbox))
+        order_send(order);
+}
+
+static const OrderOps save_ops = {.kind = MSG_SAVE,
+                                  .seconds = ANSWER_SECONDS,
+                                  .start = start_save,
+                                  .answer = on_saved,
+                                  .refused = on_save_refused};
+
+static void send_save(GuestRequest *running)
+{
+    if (running && running->state == REQUEST_PREPARING && order_is(running, &save_ops))
+        start_save(container_of(running, Order, to_guest));
+}
 
 static void save(Order *order)
 {

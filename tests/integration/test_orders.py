@@ -332,6 +332,28 @@ def test_a_full_queue_is_busy_for_orders_too(client, session, held):
         client.answer(id)
 
 
+def test_a_place_is_written_to_when_what_was_there_is_removed(client, session):
+    """That is answered with the question after it."""
+    script(
+        client,
+        session,
+        "asked = []\n"
+        "def files(id, body):\n"
+        "    asked.append(id)\n"
+        "    if 'stat' in body:\n"
+        "        for each in asked: guest.answer(each, (1002, 'no'))\n"
+        "guest.replies = {'save': (1150, 'no'), 'files': files}",
+    )
+    assert refused(client, "sleep", session=session).name == "SaveFailed"
+    again = client.ask("sleep", session=session)
+    with pytest.raises(Refused):
+        client("files", session=session, ask={"stat": {"path": b"x"}})
+    with pytest.raises(Refused, match="no"):
+        client.answer(again)
+    kinds = script(client, session, "result = [kind for kind, _ in guest.received if kind != 'execute']")
+    assert kinds[:4] == ["save", "files", "files", "save"]
+
+
 def test_a_branch_that_the_supervisor_lost_is_closed(client, session):
     """And one that only the supervisor knows is dropped there."""
     client("branch", session=session, name="b")
