@@ -431,7 +431,7 @@ static int run_shell(const void *values, char **operands, int n)
 const Command command_shell = {
     .name = "shell",
     .usage = "SESSION [-- PROGRAM [ARGUMENT]...]",
-    .summary = "A terminal in a session: bash, or another program",
+    .summary = "Opens a terminal in a session: bash, or another program",
     .details = "\n"
                "The session is opened if it does not exist. The shell runs beside the code of the session, "
                "with its\n"

@@ -110,7 +110,8 @@ static void print_option(void *out, const char *usage, const char *help)
 
 void command_help_print(FILE *file, const Command *command)
 {
-    fprintf(file, "Usage: limpet %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+    fprintf(file, "Usage: limpet %s%s%s\n\n%s.\n", command->name, *command->usage ? " " : "", command->usage,
+            command->summary);
     if (command->details)
         fprintf(file, "%s\n", command->details);
     if (command->verbatim)

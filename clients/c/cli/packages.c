@@ -32,8 +32,7 @@ static const Option install_options[] = {
                "do not show the output of the installer"),
     OPTION_ROW(0, "lock", OPTION_FLAG, InstallValues, lock, NULL,
                "print the installed packages with hashes, as a requirements file"),
-    OPTION_ROW(0, "json", OPTION_FLAG, InstallValues, json, NULL,
-               "print the installed packages as one JSON object"),
+    OPTION_ROW(0, "json", OPTION_FLAG, InstallValues, json, NULL, "print the installed packages as JSON"),
 };
 
 static int fail_file(const char *path, int error)

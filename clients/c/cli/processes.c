@@ -132,7 +132,7 @@ static const Option start_options[] = {
     OPTION_ROW(0, "cwd", OPTION_TEXT, StartValues, cwd, "DIRECTORY", "working directory, in the container",
                .value = "/session", .completes = COMPLETE_NOTHING),
     OPTION_ROW('e', "env", OPTION_PAIRS, StartValues, env, "NAME=VALUE",
-               "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),
+               "environment besides the session's; may be repeated", .completes = COMPLETE_NOTHING),
 };
 
 static int start(const LimpetStart *given)

@@ -51,7 +51,7 @@ static int run(const void *values, char **operands, int n)
 
 const Command command_image = {
     .name = "image",
-    .usage = "build|ls|rm|smoke ...",
+    .usage = "build|ls|rm|smoke|export ...",
     .summary = "Builds and manages the images that sessions run in",
     .details = "\n'limpet image --help' lists the options.",
     .operands_max = -1,
@@ -312,7 +312,7 @@ const Command command_down = {
 
 const Command command_doctor = {
     .name = "doctor",
-    .usage = "[--address PATH]",
+    .usage = "[--address ADDRESS]",
     .summary = "Checks this machine, the controller, the Python package and the gateway, and names remedies",
     .details = "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python "
                "package in\n"

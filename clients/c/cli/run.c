@@ -249,9 +249,8 @@ static const Option exec_options[] = {
     OPTION_ROW(0, "cwd", OPTION_TEXT, ExecValues, cwd, "DIRECTORY", "working directory, in the container",
                .value = "/session", .completes = COMPLETE_NOTHING),
     OPTION_ROW('e', "env", OPTION_PAIRS, ExecValues, env, "NAME=VALUE",
-               "environment besides the session's; may be given again", .completes = COMPLETE_NOTHING),
-    OPTION_ROW(0, "json", OPTION_FLAG, ExecValues, json, NULL,
-               "print the record of the command as one JSON object"),
+               "environment besides the session's; may be repeated", .completes = COMPLETE_NOTHING),
+    OPTION_ROW(0, "json", OPTION_FLAG, ExecValues, json, NULL, "print the record of the command as JSON"),
     OPTION_ROW('q', "quiet", OPTION_FLAG, ExecValues, quiet, NULL,
                "do not list the files that the command made"),
 };

@@ -168,7 +168,9 @@ def shown(title: str, findings: Iterator[Finding]) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """``limpet doctor``; returns its exit status: 1 where something fails."""
     parser = argparse.ArgumentParser(prog="limpet doctor", description=_DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("--address", metavar="PATH", help="socket of the controller")
+    parser.add_argument(
+        "--address", metavar="ADDRESS", help="socket of the controller, or the address of one elsewhere"
+    )
     options = parser.parse_args(arguments)
     said, status = of_machine(options.address)
     print(said.rstrip() + "\n")

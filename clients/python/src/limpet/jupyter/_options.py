@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="use this session, and keep it; by default a session of the notebook's own, which ends with it",
     )
     parser.add_argument(
-        "--address", metavar="PATH", help="socket of the controller, or the address of one elsewhere"
+        "--address", metavar="ADDRESS", help="socket of the controller, or the address of one elsewhere"
     )
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=float, default=LONGEST, help="for one cell; by default a day"

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="use this session, and keep it; by default a session of the connection's own, which ends with it",
     )
     parser.add_argument(
-        "--address", metavar="PATH", help="socket of the controller, or the address of one elsewhere"
+        "--address", metavar="ADDRESS", help="socket of the controller, or the address of one elsewhere"
     )
     parser.add_argument(
         "--timeout",
