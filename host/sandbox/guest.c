@@ -101,6 +101,7 @@ int guest_hello_decode(GuestClaim *ret, const msgpack_object_map *body, Problem 
                            (unsigned long long)hello.protocol);
     claim.session = hello.session;
     claim.secret = hello.secret;
+    claim.hello.waits = hello.waits;
     if (decode_branches(&claim.hello, &hello.branches, problem) < 0 ||
         (hello.has_running && decode_running(&claim.hello, &hello.running, problem) < 0) ||
         decode_commands(&claim.hello, &hello.commands, problem) < 0)

@@ -25,6 +25,7 @@ typedef struct GuestHello {
     GuestRunning running;
     size_t command_count;
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
+    bool waits;                             /* it can begin without an interpreter */
 } GuestHello;
 
 /* Returns whether the command of that exec message is among them. */

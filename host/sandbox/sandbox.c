@@ -380,7 +380,7 @@ static double setup_timeout(const Sandbox *sandbox)
     return sandbox->spare_spec.setup.data && seconds != SETUP_SECONDS ? seconds : NAN;
 }
 
-static int send_welcome(Sandbox *sandbox, uint64_t number)
+static int send_welcome(Sandbox *sandbox, uint64_t number, const GuestHello *hello)
 {
     const SessionOptions *options = &sandbox->options;
     MsgGuestWelcome welcome = {
@@ -395,6 +395,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number)
     };
 
     welcome.proxied = sandbox_is_proxied(sandbox);
+    welcome.loads = sandbox->loads && hello->waits;
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
         welcome.imports = sandbox->spare_spec.imports;
         welcome.setup = sandbox->spare_spec.setup;
@@ -452,7 +453,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         violation(sandbox, "connections, one after the other");
         return;
     }
-    if (send_welcome(sandbox, welcome) < 0) {
+    if (send_welcome(sandbox, welcome, hello) < 0) {
         give_up_for(sandbox, "its supervisor cannot be reached");
         return;
     }
@@ -618,6 +619,7 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
 
     sandbox->state = SANDBOX_WAKING;
     sandbox->owner = owner;
+    sandbox->loads = true;
     r = sandbox->places.amiss ? find_files(sandbox, problem) : 0;
     if (r == 0)
         r = sandbox_make_link(sandbox, problem);

@@ -113,6 +113,7 @@ struct Sandbox {
     uint64_t used;                     /* clock_now() when it was last known to do something */
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
+    bool loads;                        /* it begins with what another one has saved */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;

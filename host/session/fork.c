@@ -378,6 +378,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     }
     load->fork = fork;
     load->which = i;
+    session->sandbox->loads = true;
     fork->loads[i] = load;
     order_queue(&load->order);
     return 0;

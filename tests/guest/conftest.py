@@ -26,7 +26,7 @@ def root():
 def make_guest(root):
     guests = []
 
-    def make(interpreter, *arguments, **options):
+    def make(interpreter, *arguments, root=root, **options):
         guest = Guest(root, interpreter, *arguments, **options)
         guests.append(guest)
         guest.controller = Controller(guest.link)

@@ -261,3 +261,48 @@ def test_what_threads_did_after_the_last_call_is_there(keep):
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
     assert controller.ask(LOAD, branch=0, path=PLACE, execution_count=40, epoch=7)["missing"] == []
     assert int(controller.run("ticks")["result"]) >= 100
+
+
+# ---- in a sandbox that begins with it ----
+
+
+@pytest.fixture
+def begun(make_guest, root):
+    """A guest that is told that a `load` follows, with that interpreter."""
+
+    def begin(interpreter):
+        (root / "second").mkdir()
+        guest = make_guest(interpreter, root=root / "second")
+        assert guest.controller.welcome(loads=True)["waits"]
+        return guest.controller
+
+    return begin
+
+
+@needs_real
+@pytest.mark.skipif(not os.path.exists(f"{REAL}-loader"), reason="there is no loader here")
+def test_memory_that_fits_needs_no_other_interpreter(keep, begun, root):
+    """None that could be started is there."""
+    controller = keep(REAL, "off").controller
+    place = controller.run("import os; numbers = (n for n in range(9)); next(numbers); print(os.getcwd())")["stdout"].strip() + "/saved"
+    assert controller.ask(SAVE, branch=0, path=place, ends=True) == {}
+    (root / "none-loader").symlink_to(f"{REAL}-loader")
+    second = begun(root / "none")
+    assert second.ask(LOAD, branch=0, path=place, execution_count=40, epoch=7)["missing"] == []
+    record = second.run("next(numbers)")
+    assert (record["result"], record["state"], record["restored"]) == ("1", "kept", [])
+
+
+@needs_real
+def test_variables_are_loaded_where_there_is_no_memory(keep, begun):
+    controller = keep(REAL, "off").controller
+    place = controller.run("import os; n = 41; print(os.getcwd())")["stdout"].strip() + "/saved"
+    assert controller.ask(SAVE, branch=0, path=place) == {}
+    second = begun(REAL)
+    assert second.ask(LOAD, branch=0, path=place, execution_count=40, epoch=7) == {"missing": [], "execution_count": 40}
+    assert second.run("n")["result"] == "41"
+
+
+@needs_real
+def test_code_that_comes_instead_runs(begun):
+    assert begun(REAL).run("1 + 1")["result"] == "2"

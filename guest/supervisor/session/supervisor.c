@@ -211,15 +211,21 @@ static void become_session(Supervisor *supervisor, Settings *settings)
     warmup_become_session(&supervisor->warmup, anew);
 }
 
-/* Takes the settings of a welcome; the first welcome starts the interpreter. With `imports` (NULL: none) the
- * guest is a spare, unless it is a session already; `setup` is the code of its template, or absent. The
- * environment is taken. 0, or -EPROTO with a Problem. */
-static int supervisor_configure(Supervisor *supervisor, Settings *settings, const Value *imports,
-                                SetupCode setup, Problem *problem)
+static SetupCode setup_of(const MsgGuestWelcome *said)
 {
+    return (SetupCode){said->setup, isnan(said->setup_timeout) ? SETUP_SECONDS : said->setup_timeout};
+}
+
+/* Takes the settings of a welcome; the first welcome starts the interpreter, unless what it is to be is
+ * loaded. With `imports` the guest is a spare, unless it is a session already. The environment is taken. 0,
+ * or -EPROTO with a Problem. */
+static int supervisor_configure(Supervisor *supervisor, Settings *settings, const MsgGuestWelcome *said,
+                                Problem *problem)
+{
+    const Value *imports = said->imports.array ? &said->imports : NULL;
     Warmup *warmup = &supervisor->warmup;
     bool first = !supervisor->configured;
-    int r = first && imports ? warmup_begin(warmup, imports, setup, problem) : 0;
+    int r = first && imports ? warmup_begin(warmup, imports, setup_of(said), problem) : 0;
 
     if (r < 0)
         return r;
@@ -231,7 +237,7 @@ static int supervisor_configure(Supervisor *supervisor, Settings *settings, cons
     if (warmup_is_spare(warmup))
         settings->checkpoint = CHECKPOINT_OFF; /* a spare has nothing to keep */
     apply(supervisor, settings);
-    if (first)
+    if (first && !said->loads)
         branch_start(branches_find(&supervisor->branches, 0));
     return 0;
 }
@@ -307,11 +313,6 @@ static int decode_welcome(Settings *ret, Supervisor *supervisor, const MsgGuestW
     return decode_environment(&ret->environment, supervisor, said->env.map, said->proxied, problem);
 }
 
-static SetupCode setup_of(const MsgGuestWelcome *said)
-{
-    return (SetupCode){said->setup, isnan(said->setup_timeout) ? SETUP_SECONDS : said->setup_timeout};
-}
-
 static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
 {
     bool runs = supervisor->configured && !warmup_is_spare(&supervisor->warmup);
@@ -323,8 +324,7 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
     if (r == 0)
         r = decode_welcome(&settings, supervisor, &said, problem);
     if (r == 0)
-        r = supervisor_configure(supervisor, &settings, said.imports.array ? &said.imports : NULL,
-                                 setup_of(&said), problem);
+        r = supervisor_configure(supervisor, &settings, &said, problem);
     if (r < 0) {
         environment_deinit(&settings.environment);
         return r;
@@ -497,6 +497,7 @@ static void on_open(Link *link)
         .branches = {.write = write_branches, .source = &supervisor->branches},
         .has_running = cell,
         .commands = {.write = commands_write, .source = &supervisor->commands},
+        .waits = true,
     };
 
     if (cell)
