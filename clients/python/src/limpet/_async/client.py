@@ -259,6 +259,10 @@ class AsyncClient(AsyncTemplates):
         """
         return await self._request(_requests.sessions(all_users))
 
+    async def _rows(self, session: str) -> list[SessionInfo]:
+        """Those that there are of a session, among others."""
+        return await self.sessions()
+
     async def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.
 

@@ -257,6 +257,10 @@ class Client(Templates):
         """
         return self._request(_requests.sessions(all_users))
 
+    def _rows(self, session: str) -> list[SessionInfo]:
+        """Those that there are of a session, among others."""
+        return self.sessions()
+
     def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.
 
