@@ -191,45 +191,41 @@ class AsyncPods(AsyncClient):
             result = await session.run(code, timeout, **arguments)
         return dataclasses.replace(result, session=None)
 
-    async def names(self, group: str = "") -> list[str]:
-        """Returns the names of the open sessions, of every client of the namespace.
+    async def names(self) -> list[str]:
+        """Returns the names of the open sessions, of every client of the namespace."""
+        return await self._names()
 
-        Args:
-            group: Of these alone whose names begin with it and a dot.
-        """
-        pods = await in_thread(self._cluster.pods, group)
-        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
-
-    async def sessions(self, all_users: bool = False, *, group: str = "") -> list[SessionInfo]:
+    async def sessions(self, all_users: bool = False) -> list[SessionInfo]:
         """Lists the open sessions, of every client of the namespace. Their controllers are asked one by one.
 
         Args:
             all_users: Changes nothing.
-            group: As of :meth:`names`.
         """
+        return await self._listed("")
+
+    async def features(self) -> frozenset[str]:
+        """Returns none: each controller has its own."""
+        return frozenset()
+
+    async def _names(self, group: str = "") -> list[str]:
+        pods = await in_thread(self._cluster.pods, group)
+        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
+
+    async def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
         for client in await self._running(group):
             with contextlib.suppress(NoSuchSession, Unavailable):  # it has just ended, or is about to begin
                 rows.extend(await client.sessions())
         return rows
 
-    async def find(self, run_id: str, group: str = "") -> str:
-        """Returns the name of the session in which a call runs or has run.
-
-        Args:
-            run_id: Id of the call.
-            group: As of :meth:`names`.
-
-        Raises:
-            NoSuchRun: No session knows the call.
-        """
-        known = self._calls.get(run_id)
-        if known is not None:
-            return known
+    async def _find(self, run_id: str, group: str) -> None:
+        if run_id in self._calls:
+            return
         for client in await self._running(group):
             with contextlib.suppress(Error):
                 await client._request(_requests.result(run_id, 0))
-                return self._noted(run_id, client._place.session)
+                self._note(run_id, client._place.session)
+                return
         raise NoSuchRun(f"no open session knows a call of the id {run_id}")
 
     async def close_session(self, name: str) -> Between | None:
@@ -261,11 +257,12 @@ class AsyncPods(AsyncClient):
             raise SessionClosed("the client is closed")
         session, run_id = request.body.get("session"), request.body.get("run_id")
         if session is None and run_id is not None:
-            session = await self.find(run_id)
-        if session is None:
+            await self._find(run_id, "")
+            session = self._calls[run_id]
+        elif session is None:
             raise BadRequest("sessions in pods have no controller in common that could be asked for this")
-        if run_id is not None:
-            self._noted(run_id, session)
+        elif run_id is not None:
+            self._note(run_id, session)
         if request.kind == _wire.OPEN and not request.body.get("attach"):
             return await self._open(session, request)
         return await self._ask(session, request, start, stream)
@@ -273,11 +270,11 @@ class AsyncPods(AsyncClient):
     async def _rows(self, session: str) -> list[SessionInfo]:
         return await self._ask(session, _requests.sessions())
 
-    def _noted(self, run_id: str, session: str) -> str:
+    def _note(self, run_id: str, session: str) -> None:
+        """Where a call is."""
         self._calls[run_id] = session
         while len(self._calls) > _CALLS:
             self._calls.popitem(last=False)
-        return session
 
     async def _open(self, name: str, request: Request[T]) -> T:
         deadline = time.monotonic() + self._start_timeout

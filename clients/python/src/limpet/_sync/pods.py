@@ -194,45 +194,41 @@ class Pods(Client):
             result = session.run(code, timeout, **arguments)
         return dataclasses.replace(result, session=None)
 
-    def names(self, group: str = "") -> list[str]:
-        """Returns the names of the open sessions, of every client of the namespace.
+    def names(self) -> list[str]:
+        """Returns the names of the open sessions, of every client of the namespace."""
+        return self._names()
 
-        Args:
-            group: Of these alone whose names begin with it and a dot.
-        """
-        pods = in_thread(self._cluster.pods, group)
-        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
-
-    def sessions(self, all_users: bool = False, *, group: str = "") -> list[SessionInfo]:
+    def sessions(self, all_users: bool = False) -> list[SessionInfo]:
         """Lists the open sessions, of every client of the namespace. Their controllers are asked one by one.
 
         Args:
             all_users: Changes nothing.
-            group: As of :meth:`names`.
         """
+        return self._listed("")
+
+    def features(self) -> frozenset[str]:
+        """Returns none: each controller has its own."""
+        return frozenset()
+
+    def _names(self, group: str = "") -> list[str]:
+        pods = in_thread(self._cluster.pods, group)
+        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
+
+    def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
         for client in self._running(group):
             with contextlib.suppress(NoSuchSession, Unavailable):  # it has just ended, or is about to begin
                 rows.extend(client.sessions())
         return rows
 
-    def find(self, run_id: str, group: str = "") -> str:
-        """Returns the name of the session in which a call runs or has run.
-
-        Args:
-            run_id: Id of the call.
-            group: As of :meth:`names`.
-
-        Raises:
-            NoSuchRun: No session knows the call.
-        """
-        known = self._calls.get(run_id)
-        if known is not None:
-            return known
+    def _find(self, run_id: str, group: str) -> None:
+        if run_id in self._calls:
+            return
         for client in self._running(group):
             with contextlib.suppress(Error):
                 client._request(_requests.result(run_id, 0))
-                return self._noted(run_id, client._place.session)
+                self._note(run_id, client._place.session)
+                return
         raise NoSuchRun(f"no open session knows a call of the id {run_id}")
 
     def close_session(self, name: str) -> Between | None:
@@ -264,11 +260,12 @@ class Pods(Client):
             raise SessionClosed("the client is closed")
         session, run_id = request.body.get("session"), request.body.get("run_id")
         if session is None and run_id is not None:
-            session = self.find(run_id)
-        if session is None:
+            self._find(run_id, "")
+            session = self._calls[run_id]
+        elif session is None:
             raise BadRequest("sessions in pods have no controller in common that could be asked for this")
-        if run_id is not None:
-            self._noted(run_id, session)
+        elif run_id is not None:
+            self._note(run_id, session)
         if request.kind == _wire.OPEN and not request.body.get("attach"):
             return self._open(session, request)
         return self._ask(session, request, start, stream)
@@ -276,11 +273,11 @@ class Pods(Client):
     def _rows(self, session: str) -> list[SessionInfo]:
         return self._ask(session, _requests.sessions())
 
-    def _noted(self, run_id: str, session: str) -> str:
+    def _note(self, run_id: str, session: str) -> None:
+        """Where a call is."""
         self._calls[run_id] = session
         while len(self._calls) > _CALLS:
             self._calls.popitem(last=False)
-        return session
 
     def _open(self, name: str, request: Request[T]) -> T:
         deadline = time.monotonic() + self._start_timeout
