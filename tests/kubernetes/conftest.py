@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.kubernetes import PodOptions, Pods
+from limpet.kubernetes import AsyncPods, PodOptions, Pods
 
 from .standin import NAMESPACE, Standin
 
@@ -30,14 +30,16 @@ def fleet(standin, monkeypatch):
     made = []
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(standin.kubeconfig))
 
-    def make(**options):
+    def make(kind=Pods, **options):
         named = {"image": "sandbox", "controller_image": "controller", "network_proof": "trust", **options}
-        made.append(Pods(f"here/{NAMESPACE}", PodOptions(**named), key=standin.key, server_key=standin.server_key))
-        return made[-1]
+        pods = kind(f"here/{NAMESPACE}", PodOptions(**named), key=standin.key, server_key=standin.server_key)
+        if kind is Pods:
+            made.append(pods)
+        return pods
 
     yield make
     for pods in made:
-        for name in pods.sessions():
+        for name in pods.names():
             pods.close_session(name)
         pods.close()
     standin.until_gone()

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.parse
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -140,11 +141,13 @@ class Standin:
             def handle_any(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}
-                parts = self.path.partition("?")[0].split("/")[5:]
+                path, _, query = self.path.partition("?")
+                parts = path.split("/")[5:]
+                selector = urllib.parse.parse_qs(query).get("labelSelector", [""])[0]
                 if standin.away:
                     self.close_connection = True
                     return
-                code, reply = standin.answer(self.command, *parts, body=body)
+                code, reply = standin.answer(self.command, *parts, body=body, selector=selector)
                 data = json.dumps(reply).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
@@ -190,12 +193,14 @@ class Standin:
         self.key.write_text(secrets["limpet-client"]["key_secret"])
         self.server_key = secrets["limpet-client"]["server_key"]
 
-    def answer(self, method: str, kind: str, name: str = "", *, body: dict) -> tuple[int, dict]:
+    def answer(self, method: str, kind: str, name: str = "", *, body: dict, selector: str = "") -> tuple[int, dict]:
         with self.lock:
             if method == "POST":
                 return self._make(kind, body)
             if method == "GET" and not name:
+                wanted = {tuple(each.split("=")) for each in selector.split(",") if each}
                 items = [self._seen(key) for key in self.objects if key[0] == kind]
+                items = [each for each in items if wanted <= each["metadata"].get("labels", {}).items()]
                 return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
             found = self._seen((kind, name)) if (kind, name) in self.objects else None
             if found is None:

@@ -1,6 +1,8 @@
 """Sessions in pods, with an API server that is a stand-in and containers that are processes."""
 
+import asyncio
 import os
+import pickle
 import signal
 import threading
 
@@ -8,7 +10,7 @@ import pytest
 import yaml
 
 import limpet
-from limpet.kubernetes import _api
+from limpet.kubernetes import AsyncPods, _api
 from limpet.kubernetes._pod import object_name
 
 from .standin import container_status, refusal
@@ -20,7 +22,8 @@ def test_a_session_has_a_pod_that_goes_with_it(fleet, standin):
         assert session.run("x = 41; x + 1").result == "42"
         result = session.run("open('artifacts/a.txt', 'w').write('hello')")
         assert [open(path).read() for path in result.artifacts.values()] == ["hello"]
-        assert pods.sessions() == ["conv-1"]
+        assert pods.names() == ["conv-1"]
+        assert [(row.session, row.execution_count) for row in pods.sessions()] == [("conv-1", 2)]
         assert standin.names() == ["limpet-conv-1"]
         assert {"pids", "disk", "files"} <= set(session.not_enforced)
     standin.until_gone()
@@ -113,8 +116,10 @@ def test_a_call_may_end_before_its_pod_goes(fleet, standin):
 
 @pytest.mark.proves("engine: single")
 def test_a_pod_has_one_session(fleet):
-    session = fleet().open("alone")
-    for opening in (lambda: session._client.open("another"), lambda: session._client.run("1")):
+    pods = fleet()
+    session = pods.open("alone")
+    controller = pods._clients["alone"]
+    for opening in (lambda: controller.open("another"), lambda: controller.run("1")):
         with pytest.raises(limpet.LimitReached, match="use another pod"):
             opening()
     with pytest.raises(limpet.Error, match="use another pod"):
@@ -122,6 +127,56 @@ def test_a_pod_has_one_session(fleet):
     with pytest.raises(limpet.BadRequest, match="no /data"):
         session.put(b"", "/data/f")
     assert session.run("1").result == "1"
+
+
+def test_tasks_have_sessions_in_pods(fleet, standin):
+    fleet()  # which removes what is left
+
+    async def work():
+        async with fleet(AsyncPods) as pods:
+
+            async def one(name):
+                async with pods.open(name) as session:
+                    return (await session.run("x = 20; x + 1")).result, [row.session for row in await pods.sessions()]
+
+            return await asyncio.gather(one("task-1"), one("task-2"))
+
+    for result, rows in asyncio.run(work()):
+        assert result == "21"
+        assert set(rows) <= {"task-1", "task-2"}
+    standin.until_gone()
+
+
+@pytest.mark.parametrize("invoke", [lambda tool, *call: tool.invoke(*call), lambda tool, *call: asyncio.run(tool.ainvoke(*call))], ids=["thread", "loop"])
+def test_an_adapter_takes_them_as_a_client(fleet, invoke):
+    from limpet.langgraph import code_sandbox
+
+    pods = fleet()
+    tool = code_sandbox(pods, list_packages=False)
+    thread = {"configurable": {"thread_id": "agent"}}
+    for id, code, says in (("1", "x = 41", ""), ("2", "print(x + 1)", "42")):
+        call = {"type": "tool_call", "id": id, "name": tool.name, "args": {"code": code}}
+        assert says in invoke(tool, call, thread).content
+    assert pods.names() == ["agent"]
+    assert pods.sessions()[0].execution_count == 2
+
+
+def test_a_copy_of_a_client_finds_its_sessions(fleet):
+    session = fleet().open("copied")
+    session.run("x = 1")
+    assert pickle.loads(pickle.dumps(session)).run("x").result == "1"
+
+
+def test_a_call_is_found_by_its_id(fleet):
+    first, second = fleet(), fleet()
+    run_id = first.open("known").run("6 * 7").run_id
+    assert second.result(run_id).result == "42"
+    assert first.interrupt(run_id) is False
+    with pytest.raises(limpet.NoSuchRun):
+        second.result("0" * 32)
+    for missing in (second.info, second.templates):
+        with pytest.raises(limpet.BadRequest, match="no controller in common"):
+            missing()
 
 
 @pytest.mark.parametrize("option", ["memory", "cpus", "image", "data", "packages", "network"])

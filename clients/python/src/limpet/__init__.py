@@ -88,6 +88,8 @@ from .saved import Saved
 from .state import Changed, Checkpoint, Committed, Namespace, Rollback, Variable
 from .templates import Template
 
+AsyncClient._counterpart, Client._counterpart = Client, AsyncClient
+
 __all__ = [
     "__version__",
     "Approve",

@@ -127,7 +127,7 @@ def of_gateway() -> Iterator[Finding]:
     """Of the one that the configuration file and the environment describe."""
     try:
         settings = _settings.of(argparse.Namespace(config=None))
-        keys = KeyStore(settings.state_dir).all()
+        keys = KeyStore(settings.keys).all()
     except (WrongOption, KeyFailed) as error:
         yield Finding("FAIL", "settings", str(error), "see limpet serve --help")
         return

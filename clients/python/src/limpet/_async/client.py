@@ -259,6 +259,20 @@ class AsyncClient(AsyncTemplates):
         """
         return await self._request(_requests.sessions(all_users))
 
+    async def _rows(self, session: str) -> list[SessionInfo]:
+        """Those that there are of a session, among others."""
+        return await self.sessions()
+
+    async def _listed(self, group: str) -> list[SessionInfo]:
+        """Those whose names begin with the group and a dot, among others."""
+        return await self.sessions()
+
+    async def _names(self, group: str = "") -> list[str]:
+        return [row.session for row in await self._listed(group)]
+
+    async def _find(self, run_id: str, group: str) -> None:
+        """Looks where a call of a session of the group is. Raises NoSuchRun."""
+
     async def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.
 

@@ -8,7 +8,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from .._calls._answers import Memory
 from .._calls._asking import AioAsking
@@ -25,9 +25,13 @@ from .link import Link
 T = TypeVar("T")
 P = ParamSpec("P")
 
+Lock = asyncio.Lock
+
 
 class Connecting:
     """The connection of a client: one for all tasks of an event loop, which is one at a time."""
+
+    _counterpart: ClassVar[type[Any]]  # the other kind of client, which takes the same arguments
 
     def __init__(
         self,

@@ -125,7 +125,7 @@ class AsyncContexts(AsyncCommands):
     async def contexts(self) -> list[SessionInfo]:
         """Lists the contexts of this session, and its branches."""
         prefix = f"{self.name}/"
-        return [one for one in await self._client.sessions() if one.session.startswith(prefix)]
+        return [one for one in await self._client._rows(self.name) if one.session.startswith(prefix)]
 
     async def _in(self, language: str) -> Self:
         place = self._languages.get(language)

@@ -110,7 +110,7 @@ class _Packing:
         return Saved(archive.path, size, index.variables, self._skipped)
 
     async def _execution_count(self) -> int:
-        rows = await self._session._client.sessions()
+        rows = await self._session._client._rows(self._session.name)
         return next((row.execution_count for row in rows if row.session == self._session.name), 0)
 
     async def _bounded(self, path: str) -> bytes:

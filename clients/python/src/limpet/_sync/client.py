@@ -257,6 +257,20 @@ class Client(Templates):
         """
         return self._request(_requests.sessions(all_users))
 
+    def _rows(self, session: str) -> list[SessionInfo]:
+        """Those that there are of a session, among others."""
+        return self.sessions()
+
+    def _listed(self, group: str) -> list[SessionInfo]:
+        """Those whose names begin with the group and a dot, among others."""
+        return self.sessions()
+
+    def _names(self, group: str = "") -> list[str]:
+        return [row.session for row in self._listed(group)]
+
+    def _find(self, run_id: str, group: str) -> None:
+        """Looks where a call of a session of the group is. Raises NoSuchRun."""
+
     def result(self, run_id: str, timeout: float | None = None) -> Result | None:
         """Returns the result of an earlier call, also of another client.
 

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from .._calls._answers import Memory
 from .._calls._asking import BlockingAsking
@@ -25,6 +25,7 @@ from .dialled import DialledConnection
 
 T = TypeVar("T")
 
+Lock = threading.Lock
 sleep = time.sleep
 
 
@@ -35,6 +36,8 @@ def opening(function: T) -> T:
 
 class Connecting:
     """The connections of a client: one for each thread of each process."""
+
+    _counterpart: ClassVar[type[Any]]  # the other kind of client, which takes the same arguments
 
     def __init__(
         self,

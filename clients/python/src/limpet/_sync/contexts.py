@@ -124,7 +124,7 @@ class Contexts(Commands):
     def contexts(self) -> list[SessionInfo]:
         """Lists the contexts of this session, and its branches."""
         prefix = f"{self.name}/"
-        return [one for one in self._client.sessions() if one.session.startswith(prefix)]
+        return [one for one in self._client._rows(self.name) if one.session.startswith(prefix)]
 
     def _in(self, language: str) -> Self:
         place = self._languages.get(language)

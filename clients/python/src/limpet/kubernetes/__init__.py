@@ -20,7 +20,10 @@ except ImportError as error:
         name=error.name,
     ) from error
 
+from .._async.pods import AsyncPods
+from .._sync.pods import Pods
 from ._pod import PodOptions
-from ._pods import Pods
 
-__all__ = ["PodOptions", "Pods"]
+__all__ = ["AsyncPods", "PodOptions", "Pods"]
+
+AsyncPods._counterpart, Pods._counterpart = Pods, AsyncPods

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from .._protocol._requests import Body
 from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
-from ._pod import CONTROLLER, LABELS, SESSION
+from ._pod import CONTROLLER, GROUP, LABELS, SESSION
 
 _TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
@@ -27,22 +27,29 @@ _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBac
 _SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 
 
+class _Plain(client.ApiClient):  # type: ignore[misc]
+    """Leaves objects as the API has them, in JSON: to make the official client's models takes longer than to ask."""
+
+    def deserialize(self, response: Any, *types: Any) -> Any:
+        return json.loads(response if isinstance(response, str) else response.data)
+
+
 class Cluster:
     """One namespace of a cluster. Objects are as the API has them, in JSON."""
 
     def __init__(self, namespace: str, context: str | None) -> None:
         self.namespace = namespace
+        settings = client.Configuration()
         try:
             if context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-                settings = client.Configuration()
                 config.load_incluster_config(settings)
-                self._api = client.ApiClient(settings)
             else:
-                self._api = config.new_client_from_config(context=context)
+                config.load_kube_config(context=context, client_configuration=settings)
         except (ConfigException, OSError) as error:
             raise BadRequest(
                 f"no cluster is configured: {error}; `kubectl config get-contexts` shows the contexts that there are"
             ) from error
+        self._api = _Plain(settings)
         self._core = client.CoreV1Api(self._api)
 
     def create(self, kind: str, body: Body) -> bool:
@@ -58,21 +65,19 @@ class Cluster:
 
     def pod(self, name: str) -> Body | None:
         """None where there is none."""
-        with self._told(f"the pod {name} cannot be looked at"):
-            try:
-                found: Body = self._plain(self._call("read_namespaced_pod", name, self.namespace))
-            except ApiException as error:
-                if error.status == 404 and _reason(error) == "NotFound":
-                    return None
-                raise
-        return found
+        return self._read("pod", name)
 
-    def pods(self) -> list[Body]:
-        """Those of sessions."""
+    def has_claim(self, name: str) -> bool:
+        return self._read("persistent_volume_claim", name) is not None
+
+    def pods(self, group: str = "") -> list[Body]:
+        """Those of sessions, or of a group of them."""
+        selector = f"{_SELECTOR},{GROUP}={group}" if group else _SELECTOR
         with self._told("the pods cannot be listed"):
-            found = self._call("list_namespaced_pod", self.namespace, label_selector=_SELECTOR)
-            items: list[Body] = self._plain(found)["items"]
-        return items
+            found: dict[str, list[Body]] = self._call(
+                "list_namespaced_pod", self.namespace, label_selector=selector
+            )
+        return found["items"]
 
     def delete(self, kind: str, name: str, uid: str | None = None) -> None:
         """Deletes it, unless another one has its name by now."""
@@ -90,8 +95,15 @@ class Cluster:
     def _call(self, function: str, *arguments: Any, **named: Any) -> Any:
         return getattr(self._core, function)(*arguments, _request_timeout=_TIMEOUT, **named)
 
-    def _plain(self, found: Any) -> Any:
-        return self._api.sanitize_for_serialization(found)
+    def _read(self, kind: str, name: str) -> Body | None:
+        with self._told(f"the {kind} {name} cannot be looked at"):
+            try:
+                found: Body = self._call(f"read_namespaced_{kind}", name, self.namespace)
+            except ApiException as error:
+                if error.status == 404 and _reason(error) == "NotFound":
+                    return None
+                raise
+        return found
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .._protocol._requests import Body
@@ -14,8 +16,12 @@ PORT = 7310
 SECRET = "limpet-controller"
 SESSION = "limpet.session"
 """Annotation: the name of the session, in full."""
+GROUP = "limpet.group"
+"""Label: of sessions whose names have a dot, what is before the first one."""
 LABELS = {"app.kubernetes.io/name": "limpet", "app.kubernetes.io/component": "session"}
 CONTROLLER, GUEST = "controller", "guest"
+VARIABLE = "LIMPET_POD_"
+"""What variables with values of PodOptions begin with."""
 
 _STATE = "/var/lib/limpet"
 _PLAIN = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
@@ -64,6 +70,40 @@ class PodOptions:
     runtime_class: str | None = None
     host_users: bool | None = None
     network_proof: str = "ask"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> PodOptions:
+        """As variables say: ``LIMPET_POD_IMAGE``, ``LIMPET_POD_CONTROLLER_IMAGE``, ``LIMPET_POD_MEMORY`` and so on.
+
+        In a cluster they are the config map ``limpet-pods`` of ``limpet kubernetes manifest``.
+        """
+        given: dict[str, Any] = {}
+        for name in (each.name for each in fields(cls)):
+            text = environment.get(VARIABLE + name.upper(), "")
+            if text:
+                given[name] = _READ.get(name, str)(text)
+        missing = [VARIABLE + name.upper() for name in ("image", "controller_image") if name not in given]
+        if missing:
+            raise BadRequest(
+                f"what pods are like is not known: set {' and '.join(missing)}, or give PodOptions"
+            )
+        return cls(**given)
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise BadRequest(f"{VARIABLE}HOST_USERS cannot be {text!r}: true or false")
+    return text == "true"
+
+
+def _cpus(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadRequest(f"{VARIABLE}CPUS cannot be {text!r}: a number such as 1.5") from None
+
+
+_READ: dict[str, Callable[[str], Any]] = {"cpus": _cpus, "host_users": _flag}
 
 
 def object_name(session: str) -> str:
@@ -126,8 +166,16 @@ def pod(session: str, options: PodOptions) -> Body:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session), "spec": spec}
 
 
+def group_of(session: str) -> str:
+    """What is before the first dot of its name; empty where that can be no label."""
+    group, dot, _ = session.partition(".")
+    return group if dot and group.isalnum() else ""
+
+
 def _metadata(session: str) -> Body:
-    return {"name": object_name(session), "labels": dict(LABELS), "annotations": {SESSION: session}}
+    group = group_of(session)
+    labels = {**LABELS, GROUP: group} if group else dict(LABELS)
+    return {"name": object_name(session), "labels": labels, "annotations": {SESSION: session}}
 
 
 def _guest(options: PodOptions) -> Body:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from .. import AsyncClient, Client
 
 T = TypeVar("T")
+C = TypeVar("C", Client, AsyncClient)
 AnyClient = Client | AsyncClient
 _Lifetime = AsyncGenerator[None, None]
 
@@ -46,7 +47,7 @@ class Clients:
     def blocking(self) -> Client:
         with self._lock:
             if self._blocking is None:
-                self._blocking = Client(**self._way())
+                self._blocking = self._other(Client)
             return self._blocking
 
     async def of_this_loop(self) -> AsyncClient:
@@ -59,7 +60,7 @@ class Clients:
             known = self._of_loops.get(loop)
             if known is not None:
                 return known[0]
-            client = AsyncClient(**self._way())
+            client = self._other(AsyncClient)
             lifetime = self._lifetime(loop, client)
             self._of_loops[loop] = client, lifetime
         await lifetime.__anext__()
@@ -76,8 +77,9 @@ class Clients:
                 self._of_loops.pop(loop, None)
             await client.close()
 
-    def _way(self) -> dict[str, Any]:
-        """The arguments that make a client of the same controller."""
+    def _other(self, kind: type[C]) -> C:
+        """A client of the other kind, of the same controller."""
         if self._given is None:
-            return {}
-        return self._given._arguments()
+            return kind()
+        made: C = self._given._counterpart(**self._given._arguments())
+        return made

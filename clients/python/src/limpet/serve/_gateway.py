@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from typing import Any, TypeVar
 
 from .. import (
+    AsyncClient,
     AsyncSession,
     BadRequest,
     Error,
     NoSuchSession,
     OptionsDiffer,
+    Result,
     SessionClosed,
     SessionInfo,
 )
@@ -30,7 +32,7 @@ from ._problems import Problem
 from ._rates import Charges, Rates
 from ._runs import Runs
 from ._settings import Settings
-from ._tracing import tracing
+from ._tracing import Tracing, tracing
 from ._watch import Watch
 from ._who import Doorkeeper, is_loopback
 
@@ -66,11 +68,11 @@ class Gateway:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.keys = KeyStore(settings.state_dir)
+        self.keys = KeyStore(settings.keys)
         self.doorkeeper = Doorkeeper(self.keys, is_loopback(settings.host))
         self.tracing = tracing(settings.otlp_endpoint)
         self.watch = Watch(settings.audit_log, self.tracing)
-        self.client = self.tracing.client(settings.address, os.path.join(settings.state_dir, "artifacts"))
+        self.client = _client(settings, self.tracing)
         self.runs = Runs(self.client, self.watch)
         self.uploads = _uploads.Uploads(settings.state_dir, settings.session_max_bytes)
         self.chats = Chats(settings)
@@ -149,7 +151,7 @@ class Gateway:
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             with self._opens(inner):
                 await self.check_count(owner)
-                fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **own}
+                fresh = {**self.defaults(), **CLOSES, **self._data(inner), **own}
                 options = chosen(fresh, SESSION_OPTIONS)
                 session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
                 return self._remember(inner, session)
@@ -180,10 +182,10 @@ class Gateway:
         if not given:
             with contextlib.suppress(NoSuchSession):
                 return await self.client.attach(inner)
-        elif inner in (row.session for row in await self.client.sessions()):
+        elif inner in await self.client._names(_group(owner)):
             return await self._attach_with(inner, given)
         await self.check_count(owner)
-        fresh = {**self.defaults(), **CLOSES, **self.uploads.option(inner), **given}
+        fresh = {**self.defaults(), **CLOSES, **self._data(inner), **given}
         return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
@@ -211,7 +213,8 @@ class Gateway:
 
     async def sessions(self, owner: Owner) -> list[tuple[str, SessionInfo]]:
         """The owner's, branches and contexts as well, each with the owner's name of it."""
-        named = [(self.name(owner, row.session), row) for row in await self.client.sessions()]
+        rows = await self.client._listed(_group(owner))
+        named = [(self.name(owner, row.session), row) for row in rows]
         return [(name, row) for name, row in named if name is not None]
 
     async def close(self, owner: Owner, name: str) -> None:
@@ -258,7 +261,7 @@ class Gateway:
         A session that is opened, or found, while the controller is asked may be missing in its answer.
         """
         self._touched = set(self._opening)
-        there = {row.session for row in await self.client.sessions()} | self._touched
+        there = {*await self.client._names(), *self._touched}
         self.uploads.sweep(there)
         for inner in self._sessions.keys() - there:
             del self._sessions[inner]
@@ -277,6 +280,15 @@ class Gateway:
     def defaults(self) -> dict[str, Any]:
         """Options of sessions that are opened without them."""
         return {name: value for name, value in self._most().items() if value}
+
+    def _data(self, inner: str) -> dict[str, Any]:
+        """The option ``data`` of a session that is opened."""
+        return self.uploads.option(inner) if self.settings.fleet is None else {}
+
+    async def result(self, owner: Owner, run_id: str, timeout: float | None = None) -> Result | None:
+        """AsyncClient.result(), of a call of this owner."""
+        await self.client._find(run_id, _group(owner))
+        return await self.client.result(run_id, timeout)
 
     def _most(self) -> dict[str, float]:
         """What a session has, and may ask for, by the options; 0 is what the controller says."""
@@ -345,10 +357,10 @@ class Gateway:
     async def check_count(self, owner: Owner, more: int = 1) -> None:
         """Whether there may be as many more. Raises Problem."""
         most = self.settings.max_sessions
+        names = await self.client._names(_group(owner)) if most else []
         have = (
-            sum("/" not in name for name, _ in await self.sessions(owner)) + self.runs.alone(owner)
-            if most
-            else 0
+            sum(self.name(owner, inner) is not None and "/" not in inner for inner in names)
+            + self.runs.alone(owner)
         )
         if have + more > most > 0:
             raise Problem(
@@ -363,8 +375,21 @@ class Gateway:
         return session
 
 
+def _client(settings: Settings, tracing: Tracing) -> AsyncClient:
+    artifacts = os.path.join(settings.state_dir, "artifacts")
+    if settings.fleet is None:
+        return tracing.client(AsyncClient)(settings.address, artifacts=artifacts)
+    from ..kubernetes import AsyncPods
+
+    return tracing.client(AsyncPods)(settings.fleet, artifacts=artifacts)
+
+
+def _group(owner: Owner) -> str:
+    return f"k{owner.id}" if owner.id else ""
+
+
 def _prefix(owner: Owner) -> str:
-    return f"k{owner.id}." if owner.id else ""
+    return f"{_group(owner)}." if owner.id else ""
 
 
 def _number(name: str, value: Any) -> float:

@@ -17,7 +17,7 @@ def run(arguments: list[str]) -> int:
     """``limpet key``; returns its exit status."""
     try:
         options = _parser().parse_args(arguments)
-        store = KeyStore(_settings.of(options).state_dir)
+        store = KeyStore(_settings.of(options).keys)
         if options.command == "create":
             print(store.create(options.name, options.expires))
         elif options.command == "rotate":
@@ -56,7 +56,7 @@ def _parser() -> Parser:
     revoke.add_argument("name", metavar="NAME")
     revoke.add_argument("id", metavar="ID", nargs="?")
     for command in (create, rotate, listing, revoke):
-        _settings.add(command, ("state_dir",))
+        _settings.add(command, ("state_dir", "keys"))
     return parser
 
 

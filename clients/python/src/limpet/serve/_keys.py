@@ -1,4 +1,4 @@
-"""Keys: who may use the gateway. A file of the state directory has their hashes, never a key itself."""
+"""Keys: who may use the gateway. A file has their hashes, never a key itself."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Key:
 
 
 class KeyStore:
-    """The keys of a state directory. Changes of the file by ``limpet key`` are seen at once by a gateway that runs."""
+    """The keys of a file. Its changes, by ``limpet key`` or others, are seen at once by a gateway that runs."""
 
-    def __init__(self, state_dir: str) -> None:
-        self._directory = state_dir
-        self._path = os.path.join(state_dir, "keys")
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._directory = os.path.dirname(path)
         self._stamp: tuple[int, ...] | None = None
         self._keys: dict[str, Key] = {}  # by their hashes
 

@@ -12,6 +12,9 @@ from typing import Any
 from .._adapters.arguments import WrongOption
 from ._reach import is_rule
 
+OF_CONTAINERS = ("session_memory", "session_cpus", "session_disk", "session_pids")
+"""Settings that a gateway to pods does not have."""
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -22,7 +25,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     address: str | None = None
+    fleet: str | None = None
     state_dir: str = ""
+    keys: str = ""
     certificate: str | None = None
     certificate_key: str | None = None
     audit_log: str | None = None
@@ -112,6 +117,13 @@ def _rules(text: str) -> tuple[str, ...]:
     return rules
 
 
+def _fleet(text: str) -> str:
+    scheme, _, namespace = text.strip().partition("://")
+    if scheme != "kubernetes" or not namespace:
+        raise ValueError("it must be kubernetes://[CONTEXT/]NAMESPACE")
+    return namespace
+
+
 def _access(text: str) -> str:
     if text.strip() not in ("private", "public"):
         raise ValueError("it must be private or public")
@@ -131,8 +143,16 @@ SETTINGS = (
     Setting("port", "LIMPET_SERVE_PORT", _port, "PORT", "port to listen on; 0 is any free port"),
     Setting("address", "LIMPET_SOCKET", str, "PATH", "socket of the controller"),
     Setting(
+        "fleet",
+        "LIMPET_SERVE_FLEET",
+        _fleet,
+        "ADDRESS",
+        "sessions in pods instead, of kubernetes://[CONTEXT/]NAMESPACE; any number of gateways may serve them",
+    ),
+    Setting(
         "state_dir", "LIMPET_SERVE_STATE_DIR", str, "DIR", "keys, and files that were uploaded for /data"
     ),
+    Setting("keys", "LIMPET_SERVE_KEYS", str, "FILE", "the keys; by default `keys` in the state directory"),
     Setting(
         "certificate", "LIMPET_SERVE_CERTIFICATE", str, "FILE", "PEM file: speak TLS with this certificate"
     ),
@@ -266,9 +286,15 @@ def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ)
         except ValueError as error:
             raise WrongOption(f"{where}: {text!r}: {error}") from None
     settings = Settings(**values)
-    return dataclasses.replace(
-        settings, state_dir=os.path.abspath(settings.state_dir or _standard_state_dir())
-    )
+    if settings.fleet:
+        for name in OF_CONTAINERS:
+            if getattr(settings, name):
+                raise WrongOption(
+                    f"{texts[name][1]}: PodOptions say what pods are like, such as $LIMPET_POD_MEMORY"
+                )
+    state_dir = os.path.abspath(settings.state_dir or _standard_state_dir())
+    keys = os.path.abspath(settings.keys or os.path.join(state_dir, "keys"))
+    return dataclasses.replace(settings, state_dir=state_dir, keys=keys)
 
 
 def _file(given: str | None) -> dict[str, str]:

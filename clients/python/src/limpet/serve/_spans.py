@@ -58,8 +58,8 @@ class Spans(Tracing):
         self._propagator = get_global_textmap()
         self._fields = {name.lower().encode(): name for name in self._propagator.fields}
 
-    def client(self, address: str | None, artifacts: str) -> AsyncClient:
-        return _Client(address, artifacts, self._tracer)
+    def client(self, kind: type[AsyncClient]) -> type[AsyncClient]:
+        return type(kind.__name__, (_Traced, kind), {"_tracer": self._tracer})
 
     def around(self, app: Asgi) -> Asgi:
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,12 +111,10 @@ class Spans(Tracing):
         return self._propagator.extract(heads) if heads else None
 
 
-class _Client(AsyncClient):
+class _Traced(AsyncClient):
     """Its requests are spans where they belong to one."""
 
-    def __init__(self, address: str | None, artifacts: str, tracer: trace.Tracer) -> None:
-        super().__init__(address, artifacts=artifacts)
-        self._tracer = tracer
+    _tracer: trace.Tracer
 
     async def _request(self, request: Request[T], start: bool = True, stream: Stream | None = None) -> T:
         if not trace.get_current_span().get_span_context().is_valid:

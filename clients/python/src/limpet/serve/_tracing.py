@@ -22,9 +22,9 @@ _SPOKEN = "http/protobuf"
 class Tracing:
     """None. ``_spans.Spans`` says more."""
 
-    def client(self, address: str | None, artifacts: str) -> AsyncClient:
-        """The client, whose requests are spans."""
-        return AsyncClient(address, artifacts=artifacts)
+    def client(self, kind: type[AsyncClient]) -> type[AsyncClient]:
+        """Clients of that kind, whose requests are spans."""
+        return kind
 
     def around(self, app: Asgi) -> Asgi:
         """The application, whose requests are spans."""

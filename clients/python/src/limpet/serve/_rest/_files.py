@@ -110,7 +110,7 @@ async def upload_data(call: Call) -> Any:
     has_none = session.engine == "local"
     if has_none or not call.gateway.uploads.is_of(session.name, session.options.get("data")):
         raise BadRequest(
-            "this session has no /data: open sessions by this gateway; the engine local has none at all"
+            "this session has no /data: open sessions by this gateway; in pods and with the engine local there is none"
         )
     uploaded = {}
     if call.headers.get(b"content-type", b"").startswith(b"multipart/form-data"):

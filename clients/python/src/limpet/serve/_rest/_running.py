@@ -249,7 +249,7 @@ async def find(call: Call, run_id: str) -> Run:
         return known
     for asked in dict.fromkeys((run_id, inner_run_id(call.owner, run_id))):
         try:
-            result = await call.gateway.client.result(asked, 0)
+            result = await call.gateway.result(call.owner, asked, 0)
         except NoSuchRun:
             continue
         if result is not None and not _is_own(call, asked, run_id, result):
@@ -267,7 +267,7 @@ async def find(call: Call, run_id: str) -> Run:
 
 async def _found(call: Call, asked: str, result: Result | None, run: Run) -> Result:
     """The record of a call that somebody else has begun."""
-    waited = result if result is not None else await call.gateway.client.result(asked)
+    waited = result if result is not None else await call.gateway.result(call.owner, asked)
     if waited is None or not _is_own(call, asked, run.run_id, waited):
         raise NoSuchRun(f"no running or stored call of yours has the id {run.run_id}")
     return waited

@@ -36,6 +36,8 @@ __all__ = ["door"]
 
 def door(gateway: Gateway) -> Door:
     """Claims hosts and headers of sandboxes, the paths of the control plane, and signed addresses of files."""
+    if gateway.settings.fleet is not None:
+        return Door(_claims, _of_one_controller)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     sandboxes = Sandboxes(gateway, os.path.join(gateway.settings.state_dir, "e2b"))
 
@@ -47,12 +49,18 @@ def door(gateway: Gateway) -> Door:
         finally:
             sandboxes.stop()
 
-    def claims(scope: Scope) -> bool:
-        if _routing.target_of(scope) is not None:
-            return True
-        return scope["type"] == "http" and (_routing.is_control(scope) or _routing.is_signed(scope))
+    return Door(_claims, _E2B(sandboxes), life)
 
-    return Door(claims, _E2B(sandboxes), life)
+
+def _claims(scope: Scope) -> bool:
+    if _routing.target_of(scope) is not None:
+        return True
+    return scope["type"] == "http" and (_routing.is_control(scope) or _routing.is_signed(scope))
+
+
+async def _of_one_controller(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuses everything: a sandbox has records, saved sessions and ports beside its session."""
+    await _refuse(scope, send, Refused(501, "a gateway to pods has no sandboxes of E2B; it serves /v1 and /mcp"))
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -1,0 +1,404 @@
+# Generated from limpet/_async/pods.py by scripts/generate-blocking: change that file.
+"""Sessions in pods of a Kubernetes cluster, one in each."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from typing import Any, NamedTuple, TypeVar
+
+from .._connection._keys import KeyFile
+from .._connection._recovery import Attempts
+from .._copying._bringing import Artifacts
+from .._protocol import _requests, _wire
+from .._protocol._requests import Body, Request
+from ..errors import BadRequest, Error, NoSuchRun, NoSuchSession, SessionClosed, Unavailable
+from ..kubernetes import _api
+from ..kubernetes._pod import PORT, PodOptions, claim, object_name, pod
+from ..results import Between, Result, SessionInfo
+from .client import Client
+from .connecting import Lock, in_thread, opening, sleep
+from .session import Session
+
+T = TypeVar("T")
+
+_POLL = 0.1  # seconds between looks at a pod that starts
+_CALLS = 10_000  # of which is remembered where they run
+_FROM_POD = (
+    "memory", "cpus", "pids", "disk", "files", "image", "network", "bindings", "data", "packages", "template", "pip",
+    "build",
+)  # fmt: skip
+
+
+class _Place(NamedTuple):
+    """Where the controller of a session is."""
+
+    session: str
+    uid: str
+    address: str
+    made: bool
+    """Whether this process has made the pod."""
+
+
+def _place_of(found: Body, made: bool = False) -> _Place | None:
+    """None where no controller runs, or none any more."""
+    address = None if _api.is_over(found) else _api.address_of(found)
+    if address is None:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    return _Place(_api.session_of(found), found["metadata"]["uid"], f"tcp://{host}:{PORT}", made)
+
+
+class PodClient(Client):
+    """A client of the controller in the pod of one session. The pod goes with the session.
+
+    A session that was saved when its pod went is followed to the next pod; the controller there knows it by its
+    instance, and wakes it.
+    """
+
+    def __init__(self, pods: Pods, place: _Place, **arguments: Any) -> None:
+        super().__init__(place.address, artifacts=False, **arguments)
+        self._pods, self._place = pods, place
+        self._moving = Lock()
+
+    def _request(self, request: Request[T], start: bool = True, stream: Any = None) -> T:
+        place = self._place
+        closes = request.kind == _wire.CLOSE and request.body.get("session") == place.session
+        deadline = time.monotonic() + self._pods._start_timeout
+        try:
+            while True:
+                try:
+                    reply = super()._request(request, start, stream)
+                    break
+                except Unavailable as error:
+                    refused = error.__cause__ is None  # by a controller that ends with its session
+                    if time.monotonic() > deadline or (request.once and not refused):
+                        raise
+                    if not refused and self._pods._why_gone(place) is None:
+                        raise
+                sleep(_POLL)
+        except NoSuchSession:
+            if self._place.made:  # for a session that is not in its claim after all
+                self._pods._forget(self._place)
+            raise
+        if closes:
+            self._pods._forget(self._place)
+        return reply
+
+    def _connection(self, start: bool, attempts: Attempts) -> Any:
+        place = self._place
+        try:
+            return super()._connection(start, attempts)
+        except Unavailable:
+            why = self._pods._why_gone(place)
+            if why is None:
+                raise
+            if not self._pods._saves:
+                raise NoSuchSession(f"the session '{place.session}' is lost: {why}") from None
+        with self._moving:
+            if self._place is place:
+                self._place = self._pods._next_place(place.session)
+                self._endpoint.settle(self._place.address)
+        return super()._connection(start, attempts)
+
+
+class Pods(Client):
+    """The sessions of a namespace of a Kubernetes cluster. Each has a pod, in which a controller serves it alone.
+
+    A client as any other: each request goes to the controller of the session that it is about. Needs the extra
+    ``kubernetes``, and runs where pods can be reached: in the cluster, in a pod with the label
+    ``limpet.client: "true"`` where the NetworkPolicy of ``limpet kubernetes manifest`` is in force.
+
+    May be used from any number of threads.
+
+    As many processes as one likes may use one namespace: a session's name is the name of its pod, which only one can
+    make. What has no meaning in pods raises BadRequest: ``info``, ``templates``, ``shutdown``.
+
+    Args:
+        namespace: Namespace of the pods, or ``CONTEXT/NAMESPACE``. Without a context it is that of the pod that this
+            runs in, or the current one of ``kubectl``.
+        options: What new pods are like. Defaults to what the environment says (:meth:`PodOptions.from_environment`).
+        key: Path of the client's pair of keys. Defaults to ``LIMPET_KEY``.
+        server_key: Public key of the controllers. Defaults to ``LIMPET_SERVER_KEY``.
+        artifacts: As of :class:`Client`.
+        progress: As of :class:`Client`.
+        start_timeout: Seconds in which a pod has to serve its session.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        options: PodOptions | None = None,
+        *,
+        key: KeyFile = None,
+        server_key: str | None = None,
+        artifacts: Artifacts = None,
+        progress: bool = False,
+        start_timeout: float = 120.0,
+    ) -> None:
+        context, _, name = namespace.rpartition("/")
+        if not name:
+            raise BadRequest(f"the namespace {namespace!r} does not have the form [CONTEXT/]NAMESPACE")
+        self._cluster = _api.Cluster(name, context or None)
+        self._options = options or PodOptions.from_environment()
+        super().__init__(
+            f"tcp://{name}.pods", key=key, server_key=server_key, artifacts=artifacts, progress=progress
+        )
+        self._namespace = namespace
+        self._keys = {"key": key, "server_key": server_key}
+        self._start_timeout = start_timeout
+        self._saves = self._options.volume is not None
+        self._clients: dict[str, PodClient] = {}
+        self._clients_lock = threading.Lock()
+        self._calls: OrderedDict[str, str] = OrderedDict()
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **self._keys,
+            "namespace": self._namespace,
+            "options": self._options,
+            "artifacts": self._artifacts,
+            "progress": self._progress,
+            "start_timeout": self._start_timeout,
+        }
+
+    @opening
+    def open(self, name: str | None = None, **options: Any) -> Session:
+        """Opens a session, or attaches to it if it exists: see :meth:`Client.open`.
+
+        The options of the container, such as ``memory``, ``image`` and ``network``, are those of the pod, and refused
+        here. A session that was saved in its claim is woken.
+
+        Raises:
+            ImageMissing: An image of the pod is not there.
+            LimitReached: A quota of the namespace is used up.
+            EngineError: No node takes the pod, a policy refuses it, or it fails.
+            Unavailable: The API server does not answer, or the pod is not there in time.
+        """
+        refused = [option for option in _FROM_POD if options.get(option) is not None]
+        if refused:
+            raise BadRequest(
+                f"{', '.join(refused)}: not for a session in a pod; PodOptions say what pods are like"
+            )
+        if not self._saves:
+            options.setdefault("ttl_action", "close")
+        return super().open(name, **options)
+
+    def run(self, code: str, timeout: float | None = None, **arguments: Any) -> Result:
+        """Runs code in a pod of its own, which is removed afterwards: see :meth:`Client.run`."""
+        options = {key: arguments.pop(key) for key in ("env", *_FROM_POD) if key in arguments}
+        with self.open(**options) as session:
+            result = session.run(code, timeout, **arguments)
+        return dataclasses.replace(result, session=None)
+
+    def names(self) -> list[str]:
+        """Returns the names of the open sessions, of every client of the namespace."""
+        return self._names()
+
+    def sessions(self, all_users: bool = False) -> list[SessionInfo]:
+        """Lists the open sessions, of every client of the namespace. Their controllers are asked one by one.
+
+        Args:
+            all_users: Changes nothing.
+        """
+        return self._listed("")
+
+    def features(self) -> frozenset[str]:
+        """Returns none: each controller has its own."""
+        return frozenset()
+
+    def _names(self, group: str = "") -> list[str]:
+        pods = in_thread(self._cluster.pods, group)
+        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
+
+    def _listed(self, group: str) -> list[SessionInfo]:
+        rows: list[SessionInfo] = []
+        for client in self._running(group):
+            with contextlib.suppress(NoSuchSession, Unavailable):  # it has just ended, or is about to begin
+                rows.extend(client.sessions())
+        return rows
+
+    def _find(self, run_id: str, group: str) -> None:
+        if run_id in self._calls:
+            return
+        for client in self._running(group):
+            with contextlib.suppress(Error):
+                client._request(_requests.result(run_id, 0))
+                self._note(run_id, client._place.session)
+                return
+        raise NoSuchRun(f"no open session knows a call of the id {run_id}")
+
+    def close_session(self, name: str) -> Between | None:
+        """Ends the session of this name, and what was saved of it.
+
+        Raises:
+            NoSuchSession: No session has this name.
+        """
+        if "/" in name:
+            return super().close_session(name)
+        found = in_thread(self._cluster.pod, object_name(name))
+        if found is None or _api.session_of(found) != name:
+            raise NoSuchSession(f"no session is called '{name}'")
+        self._forget(_Place(name, found["metadata"]["uid"], "", False))
+        return None
+
+    def close(self) -> None:
+        """Closes the connections. Sessions stay open."""
+        self._closed = True
+        with self._clients_lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+        in_thread(self._cluster.close)
+
+    def _request(self, request: Request[T], start: bool = True, stream: Any = None) -> T:
+        """Asks the controller of the session that the request is about."""
+        if self._closed:
+            raise SessionClosed("the client is closed")
+        session, run_id = request.body.get("session"), request.body.get("run_id")
+        if session is None and run_id is not None:
+            self._find(run_id, "")
+            session = self._calls[run_id]
+        elif session is None:
+            raise BadRequest("sessions in pods have no controller in common that could be asked for this")
+        elif run_id is not None:
+            self._note(run_id, session)
+        if request.kind == _wire.OPEN and not request.body.get("attach"):
+            return self._open(session, request)
+        return self._ask(session, request, start, stream)
+
+    def _rows(self, session: str) -> list[SessionInfo]:
+        return self._ask(session, _requests.sessions())
+
+    def _note(self, run_id: str, session: str) -> None:
+        """Where a call is."""
+        self._calls[run_id] = session
+        while len(self._calls) > _CALLS:
+            self._calls.popitem(last=False)
+
+    def _open(self, name: str, request: Request[T]) -> T:
+        deadline = time.monotonic() + self._start_timeout
+        made = self._reserve(name, deadline)
+        try:
+            return self._asked(name, made, deadline, request)
+        except BaseException:
+            if made:
+                in_thread(self._cluster.delete, "pod", object_name(name))
+            raise
+
+    def _ask(self, name: str, request: Request[T], start: bool = True, stream: Any = None) -> T:
+        """Asks the controller of an open session, or of one that was saved."""
+        base = name.partition("/")[0]
+        # What attaches may be about a later session of the name.
+        client = None if request.kind == _wire.OPEN else self._clients.get(base)
+        if client is not None:
+            return client._request(request, start, stream)
+        deadline, made = time.monotonic() + self._start_timeout, False
+        found = in_thread(self._cluster.pod, object_name(base))
+        if found is None or _api.is_over(found):
+            if not self._saves or not in_thread(self._cluster.has_claim, object_name(base)):
+                why = "" if found is None else f": {_api.why_over(found)}"
+                raise NoSuchSession(f"no open session is called '{base}'{why}; open it first")
+            made = self._reserve(base, deadline)
+        return self._asked(base, made, deadline, request, start, stream)
+
+    def _reserve(self, name: str, deadline: float) -> bool:
+        """Makes the pod, unless it is there. One that has ended makes room first."""
+        if self._saves:
+            in_thread(self._cluster.create, "persistent_volume_claim", claim(name, self._options))
+        while not in_thread(self._cluster.create, "pod", pod(name, self._options)):
+            found = in_thread(self._cluster.pod, object_name(name))
+            if found is None:
+                continue
+            if _api.session_of(found) != name:
+                raise BadRequest(f"the pod {object_name(name)} is not that of a session called '{name}'")
+            if not _api.is_over(found):
+                return False
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}"
+                )
+            in_thread(self._cluster.delete, "pod", object_name(name), found["metadata"]["uid"])
+            sleep(_POLL)
+        return True
+
+    def _asked(
+        self,
+        name: str,
+        made: bool,
+        deadline: float,
+        request: Request[T],
+        start: bool = True,
+        stream: Any = None,
+    ) -> T:
+        """Asks the controller of a pod, which may be starting, and whose controller may not listen yet."""
+        began = time.monotonic()
+        while True:
+            client = self._client(self._placed(name, made, began, deadline))
+            try:
+                return client._request(request, start, stream)
+            except Unavailable:
+                if time.monotonic() > deadline or request.once:
+                    raise
+            sleep(_POLL)
+
+    def _placed(self, name: str, made: bool, began: float, deadline: float) -> _Place:
+        """Where the controller of a session is, once it runs."""
+        while True:
+            found = in_thread(self._cluster.pod, object_name(name))
+            if found is None:
+                raise NoSuchSession(f"the pod of the session '{name}' was deleted")
+            failure = _api.failure_of(found, began)
+            if failure is not None:
+                raise failure
+            place = _place_of(found, made)
+            if place is not None:
+                return place
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"the pod {object_name(name)} does not run after {self._start_timeout:.0f} seconds; "
+                    f"`kubectl --namespace {self._cluster.namespace} describe pod {object_name(name)}` says more"
+                )
+            sleep(_POLL)
+
+    def _running(self, group: str) -> list[PodClient]:
+        """Clients of the controllers that run."""
+        places = map(_place_of, in_thread(self._cluster.pods, group))
+        return [self._client(place) for place in places if place is not None]
+
+    def _client(self, place: _Place) -> PodClient:
+        with self._clients_lock:
+            known = self._clients.get(place.session)
+            if known is None or known._place.uid != place.uid:
+                known = self._clients[place.session] = PodClient(self, place, **self._keys)
+        return known
+
+    def _next_place(self, name: str) -> _Place:
+        """A pod for a session whose pod is gone."""
+        began = time.monotonic()
+        deadline = began + self._start_timeout
+        made = self._reserve(name, deadline)
+        return self._placed(name, made, began, deadline)
+
+    def _why_gone(self, place: _Place) -> str | None:
+        """Why the pod is not the one any more, None while it is, or nobody can say."""
+        try:
+            found = in_thread(self._cluster.pod, object_name(place.session))
+        except Error:
+            return None
+        if found is None or found["metadata"]["uid"] != place.uid:
+            return "its pod was deleted"
+        return _api.why_over(found) if _api.is_over(found) else None
+
+    def _forget(self, place: _Place) -> None:
+        """Deletes what there is of a session in the cluster."""
+        with self._clients_lock:
+            client = self._clients.get(place.session)
+            if client is not None and client._place.uid == place.uid:
+                del self._clients[place.session]
+        in_thread(self._cluster.delete, "pod", object_name(place.session), place.uid)
+        if self._saves:
+            in_thread(self._cluster.delete, "persistent_volume_claim", object_name(place.session))

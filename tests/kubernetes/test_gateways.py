@@ -1,0 +1,178 @@
+"""Two gateways, each a process, before the same sessions in pods."""
+
+import os
+import threading
+
+import pytest
+
+from tests.support.gateway import Gateway, events, until
+
+from .standin import NAMESPACE
+
+
+@pytest.fixture(scope="module")
+def gateways(standin, tmp_path_factory):
+    """gateways(): one more of them, started. They share their keys, of `anna` and `ben`, and nothing else."""
+    made, keys = [], tmp_path_factory.mktemp("keys") / "keys"
+    environment = {
+        "LIMPET_SERVE_FLEET": f"kubernetes://here/{NAMESPACE}",
+        "LIMPET_SERVE_KEYS": str(keys),
+        "LIMPET_KEY": str(standin.key),
+        "LIMPET_SERVER_KEY": standin.server_key,
+        "LIMPET_POD_IMAGE": "sandbox",
+        "LIMPET_POD_CONTROLLER_IMAGE": "controller",
+        "LIMPET_POD_NETWORK_PROOF": "trust",
+        "KUBECONFIG": str(standin.kubeconfig),
+    }
+
+    def start(*options, **more):
+        gateway = Gateway("/nowhere", tmp_path_factory.mktemp("gateway"), *options, environment={**environment, **more})
+        if not made:
+            start.keys = {name: gateway.key("create", name) for name in ("anna", "ben")}
+        made.append(gateway)
+        return gateway.start()
+
+    yield start
+    for gateway in made:
+        gateway.stop()
+
+
+@pytest.fixture(scope="module")
+def two(gateways):
+    return gateways(), gateways()
+
+
+@pytest.fixture
+def both(two, gateways, fleet):
+    """A client of anna's at each."""
+    fleet()  # which removes what is left
+    with two[0].client(gateways.keys["anna"]) as first, two[1].client(gateways.keys["anna"]) as second:
+        yield first, second
+
+
+def opened(http, name):
+    made = http.post("/v1/sessions", json={"name": name})
+    assert made.status_code in (200, 201), made.text
+    return made.json()
+
+
+def ran(http, name, code, **more):
+    done = http.post(f"/v1/sessions/{name}/run", json={"code": code, **more})
+    assert done.status_code == 200, done.text
+    return done.json()
+
+
+def test_both_serve_the_same_session(both, standin):
+    first, second = both
+    assert opened(first, "shared")["created"] is True
+    ran(first, "shared", "x = 41")
+    assert opened(second, "shared")["created"] is False
+    assert ran(second, "shared", "x + 1")["result"] == "42"
+    assert [row["session"] for row in second.get("/v1/sessions").json()["sessions"]] == ["shared"]
+    assert second.delete("/v1/sessions/shared").status_code == 204
+    standin.until_gone()
+    assert first.post("/v1/sessions/shared/run", json={"code": "x"}).status_code == 404
+    assert opened(first, "shared")["created"] is True
+    assert ran(second, "shared", "'x' in dir()")["result"] == "False"
+
+
+def test_nobody_sees_the_sessions_of_others(both, two, gateways):
+    opened(both[0], "private")
+    run_id = ran(both[0], "private", "1")["run_id"]
+    with two[1].client(gateways.keys["ben"]) as ben:
+        assert ben.get("/v1/sessions").json() == {"sessions": []}
+        assert ben.post("/v1/sessions/private/run", json={"code": "1"}).status_code == 404
+        assert ben.get(f"/v1/runs/{run_id}").status_code == 404
+    assert both[1].get(f"/v1/runs/{run_id}").json()["result"] == "1"
+
+
+def test_a_gateway_that_is_killed_takes_nothing_along(both, gateways, tmp_path):
+    """Whoever asked it asks the other one for the same call."""
+    third, run_id = gateways(), "5" * 32
+    begun, released = tmp_path / "begun", tmp_path / "released"
+    code = f"import os, time\nn = globals().get('n', 0) + 1\nopen({str(begun)!r}, 'w').close()\n"
+    code += f"while not os.path.exists({str(released)!r}): time.sleep(0.01)\nn"
+    with third.client(gateways.keys["anna"]) as http:
+        opened(http, "survives")
+        asking = threading.Thread(target=lambda: pytest.raises(Exception, ran, http, "survives", code, run_id=run_id))
+        asking.start()
+        until(begun.exists, "the call runs")
+        third.kill()
+        asking.join()
+    again = []
+    asking = threading.Thread(target=lambda: again.append(ran(both[0], "survives", code, run_id=run_id)))
+    asking.start()
+    assert both[1].get(f"/v1/runs/{run_id}", params={"timeout": 0}).status_code == 202
+    released.touch()
+    asking.join()
+    assert (again[0]["result"], again[0]["state"]) == ("1", "kept")
+    assert both[1].get(f"/v1/runs/{run_id}").json()["result"] == "1"
+
+
+def test_what_a_call_made_is_had_from_either(both):
+    opened(both[0], "artifacts")
+    code = "open('artifacts/a.txt', 'w').write('hello'); open('b.txt', 'w').write('plain')"
+    run_id = ran(both[0], "artifacts", code)["run_id"]
+    for http in both:
+        assert http.get("/v1/sessions/artifacts/artifacts/a.txt").text == "hello"
+        assert http.get(f"/v1/runs/{run_id}/artifacts/session/artifacts/a.txt").text == "hello"
+        assert http.get("/v1/sessions/artifacts/files/b.txt").text == "plain"
+
+
+def test_events_come_from_either(both):
+    opened(both[0], "events")
+    for http in both:
+        with http.stream("POST", "/v1/sessions/events/run", json={"code": "print('hi')\n6 * 7"}, headers={"Accept": "text/event-stream"}) as answer:
+            seen = [(name, data) for _, name, data in events(answer)]
+        assert ("output", "hi\n") in [(name, data.get("text")) for name, data in seen]
+        assert seen[-1][1]["result"] == "42"
+
+
+def test_a_call_without_a_session_has_a_pod(both, standin):
+    done = both[0].post("/v1/run", json={"code": "6 * 7"})
+    assert (done.json()["result"], done.json()["session"]) == ("42", None)
+    standin.until_gone()
+
+
+def test_limits_hold_over_all_gateways(both, gateways):
+    few = gateways("--max-sessions", "1")
+    opened(both[0], "one")
+    with few.client(gateways.keys["anna"]) as http:
+        refused = http.post("/v1/sessions", json={"name": "two"})
+        assert (refused.status_code, refused.json()["name"]) == (429, "LimitReached")
+        assert opened(http, "one")["created"] is False
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("POST", "/v1/sessions", {"name": "big", "memory": "64g"}, 400, "PodOptions"),
+        ("POST", "/v1/sessions/told/data?path=f", None, 400, "no /data"),
+        ("POST", "/sandboxes", {"templateID": "base"}, 501, "no sandboxes of E2B"),
+    ],
+)
+def test_what_pods_do_not_have_is_told(both, method, path, body, status, says):
+    opened(both[0], "told")
+    answer = both[0].request(method, path, json=body)
+    assert (answer.status_code, says in answer.text) == (status, True)
+
+
+def test_it_is_ready_while_the_api_server_is_away(both, standin, monkeypatch):
+    opened(both[0], "away")
+    with monkeypatch.context() as away:
+        away.setattr(standin, "away", True)
+        assert both[0].get("/ready").status_code == 200
+        assert ran(both[0], "away", "6 * 7")["result"] == "42"
+        refused = both[0].post("/v1/sessions", json={"name": "new"})
+        assert (refused.status_code, "does not answer" in refused.json()["detail"]) == (503, True)
+
+
+def test_settings_of_containers_are_refused(gateways, two):
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "limpet.serve", "--session-memory", "1g"], env=two[0].environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and "LIMPET_POD_MEMORY" in done.stderr
+    assert os.environ.get("LIMPET_SERVE_FLEET") is None
