@@ -358,10 +358,9 @@ class Gateway:
         """Whether there may be as many more. Raises Problem."""
         most = self.settings.max_sessions
         names = await self.client._names(_group(owner)) if most else []
-        have = (
-            sum(self.name(owner, inner) is not None and "/" not in inner for inner in names)
-            + self.runs.alone(owner)
-        )
+        have = sum(
+            self.name(owner, inner) is not None and "/" not in inner for inner in names
+        ) + self.runs.alone(owner)
         if have + more > most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60

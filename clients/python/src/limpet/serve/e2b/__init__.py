@@ -60,7 +60,9 @@ def _claims(scope: Scope) -> bool:
 
 async def _of_one_controller(scope: Scope, receive: Receive, send: Send) -> None:
     """Refuses everything: a sandbox has records, saved sessions and ports beside its session."""
-    await _refuse(scope, send, Refused(501, "a gateway to pods has no sandboxes of E2B; it serves /v1 and /mcp"))
+    await _refuse(
+        scope, send, Refused(501, "a gateway to pods has no sandboxes of E2B; it serves /v1 and /mcp")
+    )
 
 
 def _is_news(record: logging.LogRecord) -> bool:
