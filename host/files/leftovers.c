@@ -40,7 +40,8 @@ static int look_at(Leftovers *leftovers, LeftoverKind kind, int place, const cha
     space_add(&space, handle, contents[kind]);
     if (space.files == 0)
         return 0;
-    Leftover leftover = {kind, strdup(id), space.bytes, clock_seconds(st.st_mtim)};
+    Leftover leftover = {
+        .kind = kind, .id = strdup(id), .bytes = space.bytes, .ended = clock_seconds(st.st_mtim)};
     int r = leftover.id ? append(leftovers, &leftover) : -ENOMEM;
     if (r < 0)
         free(leftover.id);
@@ -76,6 +77,41 @@ int leftovers_find(Leftovers *ret, const char *state_dir)
     return r;
 }
 
+/* As the sandbox calls it. */
+#define SAVED_PLACE ".limpet-saved-idle"
+#define MEMORY_NAME "memory"
+
+/* Hostile code may give a file any time of its last change, but that of its inode. */
+static bool find_memory(int files, struct stat *ret)
+{
+    _cleanup_(closep) int handle = files < 0 ? -1 : beneath_find(files, SAVED_PLACE "/" MEMORY_NAME, ret);
+
+    return handle >= 0 && S_ISREG(ret->st_mode);
+}
+
+/* Its files may be on a disk of their own, of which all is counted anyway. */
+static void measure_memory(Leftover *saved, int place)
+{
+    _cleanup_(closep) int session = beneath_open(place, saved->id, O_PATH | O_DIRECTORY, 0);
+    _cleanup_(closep) int files =
+        session < 0 ? -1 : openat(session, "files", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (!find_memory(files, &st))
+        return;
+    saved->memory.bytes = MIN((uint64_t)st.st_blocks * 512, saved->bytes);
+    saved->memory.changed = clock_seconds(st.st_ctim);
+}
+
+bool leftover_forget_memory(int files, double changed)
+{
+    _cleanup_(closep) int place = beneath_open(files, SAVED_PLACE, O_PATH | O_DIRECTORY, 0);
+    struct stat st;
+
+    return !find_memory(files, &st) ||
+           (clock_seconds(st.st_ctim) == changed && place >= 0 && unlinkat(place, MEMORY_NAME, 0) == 0);
+}
+
 int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, double since)
 {
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -88,6 +124,7 @@ int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, do
     if (saved.id) {
         space_add(&space, place, saved.id);
         saved.bytes = space.bytes;
+        measure_memory(&saved, place);
         r = append(leftovers, &saved);
     }
     if (r < 0)
@@ -133,20 +170,22 @@ static int by_end(const void *a, const void *b)
 
 size_t retention_choose(Leftovers *leftovers, const Retention *retention, double now)
 {
-    uint64_t bytes = 0;
+    uint64_t limit = retention->keep_size ? retention->keep_size : UINT64_MAX, bytes = 0;
+    Leftover *entries = leftovers->entries;
     size_t n = 0;
 
     if (leftovers->n > 0)
-        qsort(leftovers->entries, leftovers->n, sizeof(*leftovers->entries), by_end);
-    for (size_t i = 0; i < leftovers->n; i++)
-        bytes += leftovers->entries[i].bytes;
-    for (; n < leftovers->n; n++) {
-        const Leftover *oldest = &leftovers->entries[n];
-        bool too_old = retention->keep_for > 0 && now - oldest->ended > retention->keep_for;
-
-        if (!too_old && (retention->keep_size == 0 || bytes <= retention->keep_size))
-            break;
-        bytes -= oldest->bytes;
+        qsort(entries, leftovers->n, sizeof(*entries), by_end);
+    while (n < leftovers->n && retention->keep_for > 0 && now - entries[n].ended > retention->keep_for)
+        n++;
+    for (size_t i = n; i < leftovers->n; i++)
+        bytes += entries[i].bytes;
+    for (size_t i = n; i < leftovers->n && bytes > limit; i++) {
+        entries[i].memory.goes = entries[i].memory.bytes > 0;
+        entries[i].bytes -= entries[i].memory.bytes;
+        bytes -= entries[i].memory.bytes;
     }
+    while (n < leftovers->n && bytes > limit)
+        bytes -= entries[n++].bytes;
     return n;
 }

@@ -17,6 +17,11 @@ typedef struct Leftover {
     char *id;
     uint64_t bytes;
     double ended; /* Unix seconds: when its directory was last changed, which the end of its session does */
+    struct {
+        uint64_t bytes; /* of those; 0: there is none */
+        double changed; /* Unix seconds */
+        bool goes;      /* retention_choose() says so */
+    } memory;           /* of one that is saved */
 } Leftover;
 
 typedef struct Leftovers {
@@ -26,6 +31,10 @@ typedef struct Leftovers {
 
 /* Adds a session that is saved, since those Unix seconds, with all that its directory takes. 0 or -ENOMEM. */
 int leftovers_add_saved(Leftovers *leftovers, const char *state_dir, Text id, double since);
+
+/* Removes the memory of a saved session, whose directory `files` is, unless it has changed since. Returns
+ * whether there is none any more. For a worker thread. */
+bool leftover_forget_memory(int files, double changed);
 
 /* Lists them, with those of sessions that are still open. For a worker thread. 0 or -ENOMEM. */
 int leftovers_find(Leftovers *ret, const char *state_dir);
@@ -40,5 +49,6 @@ typedef struct Retention {
     uint64_t keep_size; /* bytes of all together; 0: any number */
 } Retention;
 
-/* Puts those that are to go first, the oldest first; returns how many. */
+/* Puts those that are to go first, the oldest first; returns how many. Of the others, as many memories go,
+ * the oldest first, as there have to before a session does that is not too old. */
 size_t retention_choose(Leftovers *leftovers, const Retention *retention, double now);

@@ -392,6 +392,23 @@ typedef struct Chosen {
     size_t n;
 } Chosen;
 
+static void write_memories(Writer *w, const void *source)
+{
+    const Chosen *chosen = source;
+    uint32_t n = 0;
+
+    for (size_t i = chosen->n; i < chosen->saved->n; i++)
+        n += chosen->saved->entries[i].memory.goes;
+    write_array(w, n);
+    for (size_t i = chosen->n; i < chosen->saved->n; i++) {
+        const Leftover *saved = &chosen->saved->entries[i];
+
+        if (saved->memory.goes)
+            body_write(w, JobMemory,
+                       (&(JobMemory){.id = text_of(saved->id), .changed = saved->memory.changed}));
+    }
+}
+
 static void write_chosen(Writer *w, const void *source)
 {
     const Chosen *chosen = source;
@@ -441,6 +458,7 @@ static void review_done(WorkerJob *work)
         removed = remove_chosen(job->keeper, review, &found);
         chosen.n = retention_choose(&saved, &(Retention){review->keep_for, review->keep_size}, clock_unix());
         removed.saved = (Value){.write = write_chosen, .source = &chosen};
+        removed.memories = (Value){.write = write_memories, .source = &chosen};
         job_done(job, JobReviewed, &removed);
     }
     leftovers_deinit(&found);

@@ -91,7 +91,7 @@ typedef void JobHandler(KeeperJob *job);
 
 /* sessions.c */
 JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
-JobHandler do_put, do_store, do_get, do_forget_uploads;
+JobHandler do_put, do_store, do_get, do_forget_uploads, do_forget_memory;
 /* artifacts.c */
 JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
 /* stores.c */

@@ -115,6 +115,7 @@ static const struct {
     [JOB_SWEEP_REMOVED] = {do_sweep_removed, NEEDS_NOTHING},
     [JOB_SWEEP] = {do_sweep, NEEDS_NOTHING},
     [JOB_REVIEW] = {do_review, NEEDS_NOTHING},
+    [JOB_FORGET_MEMORY] = {do_forget_memory, NEEDS_TENANT},
     [JOB_PACKAGES_TAKE] = {do_packages_take, NEEDS_TENANT},
     [JOB_PACKAGES_FIND] = {do_packages_find, NEEDS_NOTHING},
     [JOB_PACKAGES_TRIM] = {do_packages_trim, NEEDS_NOTHING},

@@ -53,6 +53,7 @@
     JOB(SWEEP_REMOVED, JobNothing, JobNothing, false)                                                        \
     JOB(SWEEP, JobNothing, JobNothing, false)                                                                \
     JOB(REVIEW, JobReview, JobReviewed, true)                                                                \
+    JOB(FORGET_MEMORY, JobMemory, JobNothing, true)                                                          \
     JOB(PACKAGES_TAKE, JobTakePackages, JobPackages, true)                                                   \
     JOB(PACKAGES_FIND, JobFindPackages, JobPackages, true)                                                   \
     JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)                                                    \

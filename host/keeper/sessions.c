@@ -383,6 +383,19 @@ void do_forget_uploads(KeeperJob *job)
     begin(job, false, forget_run, forget_done);
 }
 
+static void memory_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    if (!leftover_forget_memory(job->files, job->request.as_FORGET_MEMORY.changed))
+        problem_set(&job->problem, ERR_BUSY, "the session has been saved anew");
+}
+
+void do_forget_memory(KeeperJob *job)
+{
+    begin(job, false, memory_run, forget_done);
+}
+
 static void get_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);

@@ -28,18 +28,43 @@ struct RetentionTimer {
 
 static void set_timer(RetentionTimer *kept, uint64_t after);
 
-/* Not where it was used since it was looked at. */
-static void end_saved(const RetentionTimer *kept, Text id)
+/* NULL where it was used since it was looked at. */
+static Sandbox *find_saved(const RetentionTimer *kept, Text id)
 {
     Sandbox *sandbox;
 
-    list_foreach (sandbox, &kept->all->list, Sandbox, link) {
-        if (sandbox->state != SANDBOX_PARKED || sandbox->parked > kept->asked ||
-            !text_equal(id, sandbox->files.id))
-            continue;
-        log_info("saved session ends", "session=%s reason=keep_for or keep_size", sandbox->name);
-        sandbox_close(sandbox, "it was saved, and went beyond keep_for or keep_size of the controller");
-        return;
+    list_foreach (sandbox, &kept->all->list, Sandbox, link)
+        if (sandbox->state == SANDBOX_PARKED && sandbox->parked <= kept->asked &&
+            text_equal(id, sandbox->files.id))
+            return sandbox;
+    return NULL;
+}
+
+static void end_saved(Sandbox *sandbox)
+{
+    log_info("saved session ends", "session=%s reason=keep_for or keep_size", sandbox->name);
+    sandbox_close(sandbox, "it was saved, and went beyond keep_for or keep_size of the controller");
+}
+
+/* Has it removed: the session then wakes with its pickled variables. */
+static void forget_memory(const Sandbox *sandbox, const JobMemory *memory)
+{
+    log_info("memory of a saved session goes", "session=%s reason=keep_size", sandbox->name);
+    keeper_ask(sandbox->all->keeper, NOBODYS, JOB_FORGET_MEMORY, memory, NULL, NULL);
+}
+
+static void on_beyond(const RetentionTimer *kept, const JobReviewed *reviewed)
+{
+    Sandbox *sandbox;
+    JobMemory memory;
+
+    for (uint32_t i = 0; i < value_count(&reviewed->saved); i++)
+        if ((sandbox = find_saved(kept, value_text(&reviewed->saved, i))))
+            end_saved(sandbox);
+    for (uint32_t i = 0; i < value_count(&reviewed->memories); i++) {
+        value_row(&memory, JobMemory, &reviewed->memories, i);
+        if ((sandbox = find_saved(kept, memory.id)))
+            forget_memory(sandbox, &memory);
     }
 }
 
@@ -69,8 +94,8 @@ static void on_reviewed(void *userdata, KeeperAnswer *answer)
         log_info("removed files of ended sessions", "sessions=%llu bytes=%llu",
                  (unsigned long long)answer->body->as_REVIEW.sessions,
                  (unsigned long long)answer->body->as_REVIEW.bytes);
-    for (uint32_t i = 0; answer->body && i < value_count(&answer->body->as_REVIEW.saved); i++)
-        end_saved(kept, value_text(&answer->body->as_REVIEW.saved, i));
+    if (answer->body)
+        on_beyond(kept, &answer->body->as_REVIEW);
     set_timer(kept, kept->again ? kept->pause : REVIEW_NSEC);
     kept->again = false;
 }

@@ -119,6 +119,27 @@ def test_a_directory_that_is_none(puppets):
     still_works(puppets, puppet)
 
 
+def test_memory_that_is_removed_is_that_of_the_session(puppets):
+    """As it was when it was looked at."""
+    puppet = puppets.controller()
+    make_session(puppet)
+    place, outside = puppets.files("mine", ".limpet-saved-idle"), puppets.path("outside")
+    outside.mkdir()
+    (outside / "memory").write_text("x")
+    place.symlink_to(outside)
+    puppet.ask("FORGET_MEMORY", id="mine", changed=(outside / "memory").stat().st_ctime)
+    assert (outside / "memory").exists()
+    place.unlink()
+    place.mkdir()
+    (place / "memory").write_text("x")
+    changed = (place / "memory").stat().st_ctime
+    puppet.refused("FORGET_MEMORY", id="mine", changed=changed - 1)
+    assert (place / "memory").exists()
+    puppet.done("FORGET_MEMORY", id="mine", changed=changed)
+    assert os.listdir(place) == []
+    still_works(puppets, puppet)
+
+
 def test_what_is_passed_is_a_file_of_the_session(puppets):
     puppet = puppets.controller()
     make_session(puppet)

@@ -98,6 +98,29 @@ def test_saved_sessions_have_the_same_bounds(host, monkeypatch, bound, kept):  #
         host.client.close_session(name)
 
 
+def test_memories_go_before_sessions(host, monkeypatch):  # noqa: F811
+    """Almost all that each takes is in its memory, and the bound lets one be."""
+    sessions = {}
+    for name in ("old", "young"):
+        sessions[name] = host.client.open(name, ttl=0.2, ttl_action="save", disk="256m")
+        sessions[name].run("import os\ndef hold(data):\n    while True: yield len(data)\nn, held = 41, hold(os.urandom(60 << 20))\nnext(held)").check()
+        wait_for(lambda: {row.session: row.status for row in host.client.sessions()}[name] == "saved")
+    memories = {name: host.files(name, ".limpet-saved-idle", "memory") for name in sessions}
+    assert all(os.path.getsize(path) > 60 << 20 for path in memories.values())
+    host.limpetd.kill()
+    monkeypatch.setenv("LIMPET_KEEP_SIZE", "120m")
+    host.limpetd.start()
+    wait_for(lambda: not os.path.exists(memories["old"]))
+    assert os.path.exists(memories["young"])
+    result = sessions["old"].run("n")
+    assert (result.result, result.state) == ("41", "kept")
+    assert [missing.partition(":")[0] for missing in result.restored] == ["held"]
+    result = sessions["young"].run("next(held)")
+    assert (result.result, result.restored) == (str(60 << 20), [])
+    for name in sessions:
+        host.client.close_session(name)
+
+
 def test_links_are_not_followed(host, monkeypatch, tmp_path):  # noqa: F811
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -66,13 +66,30 @@ static void test_from_the_future(void **state)
     assert_int_equal(chosen(&leftovers, 1, 0), 0);
 }
 
+static void test_memories(void **state)
+{
+    Leftover entries[3];
+    Leftovers leftovers = three(entries);
+
+    entries[0].memory.bytes = 8;
+    entries[2].memory.bytes = 25;
+    assert_int_equal(chosen(&leftovers, 100, 40), 1);
+    assert_false(entries[1].memory.goes); /* what is too old makes the room */
+    assert_int_equal(chosen(&leftovers, 0, 40), 0);
+    assert_true(entries[1].memory.goes);
+    assert_false(entries[2].memory.goes);
+    leftovers = three(entries);
+    entries[0].memory.bytes = 8;
+    entries[2].memory.bytes = 25;
+    assert_int_equal(chosen(&leftovers, 0, 26), 1); /* the oldest, which has none */
+    assert_true(entries[1].memory.goes && entries[2].memory.goes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_age),
-        cmocka_unit_test(test_by_size),
-        cmocka_unit_test(test_both),
-        cmocka_unit_test(test_from_the_future),
+        cmocka_unit_test(test_by_age),          cmocka_unit_test(test_by_size),  cmocka_unit_test(test_both),
+        cmocka_unit_test(test_from_the_future), cmocka_unit_test(test_memories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
