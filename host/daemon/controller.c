@@ -288,6 +288,28 @@ static void end_with_session(Controller *controller)
                    on_session_over);
 }
 
+/* Nobody uses the session of the pod, or it has none: whoever had the pod made may have died. */
+static void on_claim_due(LoopTimer *timer)
+{
+    Controller *controller = container_of(timer, Controller, ending_timer);
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &controller->sandboxes.list, Sandbox, link)
+        if (sandbox->state != SANDBOX_PARKED)
+            return;
+    log_info("nobody has opened the session of this pod", "timeout=%g", controller->options->claim_timeout);
+    controller->front.closing = true;
+    on_session_over(timer);
+}
+
+static void wait_for_claim(Controller *controller)
+{
+    if (controller->sandboxes.engine->ops->single && controller->options->claim_timeout > 0)
+        loop_timer_set(controller->loop, &controller->ending_timer,
+                       clock_now() + (uint64_t)(controller->options->claim_timeout * NSEC_PER_SEC),
+                       on_claim_due);
+}
+
 static void on_call_due(LoopTimer *timer)
 {
     Controller *controller = container_of(timer, Controller, ending_timer);
@@ -584,6 +606,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r < 0)
         return r;
     take_over(controller);
+    wait_for_claim(controller);
     pool_begin(controller->pool);
     controller->kept = retention_timer_begin(&controller->sandboxes);
     return 0;

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import yaml
 
-from limpet.kubernetes._manifest import Pair, manifest
+from limpet.kubernetes._manifest import Gateways, Pair, manifest
 from tests.support.limpetd import end_with_parent
 
 NAMESPACE = "sandboxes"
@@ -86,6 +86,7 @@ class Pod:
             "LIMPET_AUTHORIZED_KEYS": str(self.state / "authorized_keys"),
             "LIMPET_LISTEN": f"tcp://{self.address}:7310",
             "LIMPET_GROUP": "",
+            **self.standin.settings,
         }
         return self._spawn([str(PROGRAMS / "limpetd")], self._environment("controller") | own, "controller.log")
 
@@ -120,7 +121,7 @@ class Pod:
 
 class Standin:
     """``answers``: what the next requests that make pods are answered with; ``statuses``: what pods, by name, are said to be like
-    that are not run.
+    that are not run; ``settings``: variables of controllers.
     """
 
     def __init__(self) -> None:
@@ -129,6 +130,7 @@ class Standin:
         self.running: dict[str, Pod] = {}
         self.answers: list[tuple[int, dict]] = []
         self.statuses: dict[str, dict] = {}
+        self.settings: dict[str, str] = {}
         self.away = False  # whether connections end without an answer
         self.lock = threading.Lock()
         self.starter = ThreadPoolExecutor(1)
@@ -182,11 +184,10 @@ class Standin:
         import zmq
 
         pairs = [Pair(*(key.decode() for key in zmq.curve_keypair())) for _ in range(2)]
-        secrets = {
-            found["metadata"]["name"]: found["stringData"]
-            for found in yaml.safe_load_all(manifest(NAMESPACE, *pairs))
-            if found["kind"] == "Secret"
-        }
+        pods = {"LIMPET_POD_IMAGE": "sandbox", "LIMPET_POD_CONTROLLER_IMAGE": "controller", "LIMPET_POD_NETWORK_PROOF": "trust"}
+        objects = list(yaml.safe_load_all(manifest(NAMESPACE, *pairs, pods, Gateways("gateway"))))
+        self.manifest = {(found["kind"], found["metadata"]["name"]): found for found in objects}
+        secrets = {name: found["stringData"] for (kind, name), found in self.manifest.items() if kind == "Secret"}
         (self.directory / "limpet-net.key_secret").write_text(secrets["limpet-controller"]["key_secret"])
         (self.directory / "authorized_keys").write_text(secrets["limpet-controller"]["authorized_keys"])
         self.key = self.directory / "client.key_secret"

@@ -1,34 +1,35 @@
 """Two gateways, each a process, before the same sessions in pods."""
 
-import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from tests.support.gateway import Gateway, events, until
 
-from .standin import NAMESPACE
-
-
 @pytest.fixture(scope="module")
 def gateways(standin, tmp_path_factory):
-    """gateways(): one more of them, started. They share their keys, of `anna` and `ben`, and nothing else."""
-    made, keys = [], tmp_path_factory.mktemp("keys") / "keys"
-    environment = {
-        "LIMPET_SERVE_FLEET": f"kubernetes://here/{NAMESPACE}",
-        "LIMPET_SERVE_KEYS": str(keys),
-        "LIMPET_KEY": str(standin.key),
-        "LIMPET_SERVER_KEY": standin.server_key,
-        "LIMPET_POD_IMAGE": "sandbox",
-        "LIMPET_POD_CONTROLLER_IMAGE": "controller",
-        "LIMPET_POD_NETWORK_PROOF": "trust",
-        "KUBECONFIG": str(standin.kubeconfig),
-    }
+    """gateways(): one more of them, as the manifest has them. They share their users, `anna` and `ben`, and nothing else."""
+    made, users = [], tmp_path_factory.mktemp("users")
+    secret = standin.manifest["Secret", "limpet-gateway"]["stringData"]
+    (users / "keys").write_text(secret["keys"])
+    container = standin.manifest["Deployment", "limpet-gateway"]["spec"]["template"]["spec"]["containers"][0]
+    places = {"/etc/limpet/users": str(users), "/etc/limpet/client/key_secret": str(standin.key), "0.0.0.0": "127.0.0.1"}
+    environment = {**standin.manifest["ConfigMap", "limpet-pods"]["data"], "LIMPET_SERVER_KEY": standin.server_key}
+    for entry in container["env"]:
+        for there, here in places.items():
+            entry["value"] = entry.get("value", "").replace(there, here)
+        environment.setdefault(entry["name"], entry["value"])
+    environment["LIMPET_SERVE_FLEET"] = environment["LIMPET_SERVE_FLEET"].replace("://", "://here/")
+    environment["KUBECONFIG"] = str(standin.kubeconfig)
 
-    def start(*options, **more):
-        gateway = Gateway("/nowhere", tmp_path_factory.mktemp("gateway"), *options, environment={**environment, **more})
+    def start(*options):
+        directory = tmp_path_factory.mktemp("gateway")
+        own = {**environment, "LIMPET_SERVE_STATE_DIR": str(directory / "state")}
+        gateway = Gateway("/nowhere", directory, *options, environment=own)
         if not made:
-            start.keys = {name: gateway.key("create", name) for name in ("anna", "ben")}
+            start.keys = {"anna": secret["api_key"], "ben": gateway.key("create", "ben")}
         made.append(gateway)
         return gateway.start()
 
@@ -167,12 +168,7 @@ def test_it_is_ready_while_the_api_server_is_away(both, standin, monkeypatch):
         assert (refused.status_code, "does not answer" in refused.json()["detail"]) == (503, True)
 
 
-def test_settings_of_containers_are_refused(gateways, two):
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-m", "limpet.serve", "--session-memory", "1g"], env=two[0].environment, capture_output=True, text=True, timeout=60
-    )
+def test_settings_of_containers_are_refused(two):
+    command = [sys.executable, "-m", "limpet.serve", "--session-memory", "1g"]
+    done = subprocess.run(command, env=two[0].environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "LIMPET_POD_MEMORY" in done.stderr
-    assert os.environ.get("LIMPET_SERVE_FLEET") is None

@@ -5,15 +5,16 @@ import os
 import pickle
 import signal
 import threading
+import time
 
 import pytest
 import yaml
 
 import limpet
-from limpet.kubernetes import AsyncPods, _api
+from limpet.kubernetes import AsyncPods, PodOptions, _api
 from limpet.kubernetes._pod import object_name
 
-from .standin import container_status, refusal
+from .standin import PATIENCE, container_status, refusal
 
 
 def test_a_session_has_a_pod_that_goes_with_it(fleet, standin):
@@ -112,6 +113,45 @@ def test_a_call_may_end_before_its_pod_goes(fleet, standin):
     assert (result.status, result.state) == ("ok", "kept")
     assert session.run("x").result == "2"
     session.close()
+
+
+def until_over(pods, name):
+    end = time.monotonic() + PATIENCE
+    while name in pods.names():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("options", [{}, {"ttl_action": "close"}], ids=["without", "with a claim"])
+def test_what_is_left_of_idle_sessions_is_swept(fleet, standin, options):
+    pods = fleet(volume="1Gi" if options else None)
+    pods.open("idle", ttl=0.5, **options)
+    pods.open("kept").run("x = 1")
+    until_over(pods, "idle")
+    pods.sweep()
+    assert "limpet-idle" in standin.names()
+    while "limpet-idle" in standin.names() + standin.names("persistentvolumeclaims"):
+        pods.sweep(after=0)
+    assert pods.attach("kept").run("x").result == "1"
+
+
+def test_a_session_that_is_saved_is_not_swept(fleet, standin):
+    pods = fleet(volume="1Gi")
+    pods.open("asleep", ttl=0.5).run("x = 1")
+    until_over(pods, "asleep")
+    while "limpet-asleep" in standin.names():
+        pods.sweep(after=0)
+    assert fleet(volume="1Gi").attach("asleep").run("x").result == "1"
+
+
+def test_a_pod_that_nobody_uses_ends(fleet, standin, monkeypatch):
+    """Whoever made it has died before it could open the session."""
+    pods = fleet()
+    with monkeypatch.context() as soon:
+        soon.setitem(standin.settings, "LIMPET_CLAIM_TIMEOUT", "0.5")
+        pods._reserve("unused", time.monotonic() + PATIENCE, True)
+    until_over(pods, "unused")
+    assert pods.open("unused").run("1").result == "1"
 
 
 @pytest.mark.proves("engine: single")
@@ -253,14 +293,50 @@ def test_every_name_has_an_object_of_its_own():
             object_name(wrong)
 
 
-def test_the_manifest_gives_no_rights_to_look_inside(capsys, monkeypatch):
+def printed(capsys, monkeypatch, *options):
     from limpet.kubernetes import __main__
 
-    monkeypatch.setattr("sys.argv", ["limpet", "manifest", "--namespace", "agents"])
-    assert __main__.main() == 0
-    objects = {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(capsys.readouterr().out)}
+    monkeypatch.setattr("sys.argv", ["limpet", "manifest", "--namespace", "agents", *options])
+    status = __main__.main()
+    text = capsys.readouterr().out
+    assert status == 0
+    return text, {(found["kind"], found["metadata"]["name"]): found for found in yaml.safe_load_all(text)}
+
+
+def test_the_manifest_gives_no_rights_to_look_inside(capsys, monkeypatch):
+    _, objects = printed(capsys, monkeypatch)
     rules = objects["Role", "limpet-client"]["rules"]
     assert {resource for rule in rules for resource in rule["resources"]} == {"pods", "persistentvolumeclaims"}
     policy = objects["NetworkPolicy", "limpet-sessions"]["spec"]
     assert policy["egress"] == [] and "Egress" in policy["policyTypes"]
     assert {found["metadata"].get("namespace", "agents") for found in objects.values()} == {"agents"}
+
+
+def test_the_manifest_says_what_pods_and_gateways_are_like(capsys, monkeypatch):
+    images = ["--image", "r/sandbox", "--controller-image", "r/controller"]
+    text, objects = printed(
+        capsys, monkeypatch, *images, "--cpus", "2", "--host-users", "false", "--gateway-image", "r/gateway", "--gateways", "3"
+    )
+    assert text.count("\n") <= 250
+    pods = PodOptions.from_environment(objects["ConfigMap", "limpet-pods"]["data"])
+    assert pods == PodOptions("r/sandbox", "r/controller", cpus=2.0, host_users=False)
+    deployment = objects["Deployment", "limpet-gateway"]["spec"]
+    selected = objects["Service", "limpet-gateway"]["spec"]["selector"]
+    assert deployment["replicas"] == 3
+    assert selected.items() <= deployment["template"]["metadata"]["labels"].items()
+    allowed = objects["NetworkPolicy", "limpet-sessions"]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    assert allowed.items() <= deployment["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--gateway-image", "g"], "LIMPET_POD_IMAGE"),
+        (["--image", "a", "--controller-image", "b", "--cpus", "many"], "LIMPET_POD_CPUS"),
+        (["--image", 'a"b'], "quotes"),
+    ],
+)
+def test_the_manifest_refuses_what_makes_no_pods(capsys, monkeypatch, options, says):
+    with pytest.raises(SystemExit):
+        printed(capsys, monkeypatch, *options)
+    assert says in capsys.readouterr().err

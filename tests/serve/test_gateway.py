@@ -3,13 +3,14 @@
 import asyncio
 import types
 
+from limpet import AsyncClient
 from limpet.serve._gateway import Gateway
 from limpet.serve._keys import ANONYMOUS
 from limpet.serve._log import Log
 from limpet.serve._settings import Settings
 
 
-class Client:
+class Client(AsyncClient):
     """Has the sessions that were opened; what `meanwhile` does happens after it has looked and before it says so."""
 
     def __init__(self):

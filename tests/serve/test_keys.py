@@ -73,13 +73,13 @@ def test_keys_come_and_go_while_the_gateway_runs(guarded):
 
 
 def test_a_new_key_is_good_at_once(tmp_path):
-    keys = KeyStore(str(tmp_path))
+    keys = KeyStore(str(tmp_path / "keys"))
     assert keys.owner("unknown") is None  # the file has been read
-    assert keys.owner(KeyStore(str(tmp_path)).create("clara")).name == "clara"
+    assert keys.owner(KeyStore(str(tmp_path / "keys")).create("clara")).name == "clara"
 
 
 def test_keys_of_a_name_have_the_same_owner(tmp_path):
-    keys = KeyStore(str(tmp_path))
+    keys = KeyStore(str(tmp_path / "keys"))
     first, second = keys.create("clara"), keys.create("clara")
     owner = keys.owner(first)
     assert owner is not None and keys.owner(second) == owner != keys.owner(keys.create("dora"))
@@ -92,13 +92,13 @@ def test_keys_of_a_name_have_the_same_owner(tmp_path):
 
 
 def test_keys_of_a_file_from_before_keep_their_owner(tmp_path):
-    keys = KeyStore(str(tmp_path))
+    keys = KeyStore(str(tmp_path / "keys"))
     (tmp_path / "keys").write_text('[{"name": "clara", "owner": "0123abcd", "sha256": "00", "created": 1.0}]')
     assert keys.owner(keys.rotate("clara")).id == "0123abcd"
 
 
 def test_keys_expire(tmp_path, monkeypatch):
-    keys = KeyStore(str(tmp_path))
+    keys = KeyStore(str(tmp_path / "keys"))
     key = keys.create("clara", 3600)
     owner = keys.owner(key)
     assert owner is not None and keys.is_there(owner.id)

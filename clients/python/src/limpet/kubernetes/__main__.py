@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import fields
 
 import zmq
 
-from ._manifest import Pair, manifest
+from ..errors import BadRequest
+from ._manifest import Gateways, Pair, manifest
+from ._pod import VARIABLE, PodOptions
 
 
 def _pair() -> Pair:
@@ -22,6 +25,40 @@ def _namespace(text: str) -> str:
     return text
 
 
+def _line(text: str) -> str:
+    if not re.fullmatch(r"[ -!#-\[\]-~]+", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot be a value: one line without quotes and backslashes"
+        )
+    return text
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--namespace", type=_namespace, default="limpet", help="its name (default: %(default)s)"
+    )
+    pods = parser.add_argument_group("what pods of sessions are like, by PodOptions of limpet.kubernetes")
+    for name in (each.name for each in fields(PodOptions)):
+        pods.add_argument(
+            f"--{name.replace('_', '-')}", dest=VARIABLE + name.upper(), type=_line, metavar="VALUE"
+        )
+    gateways = parser.add_argument_group("gateways, `limpet serve`, where they have an image")
+    gateways.add_argument(
+        "--gateway-image",
+        type=_line,
+        metavar="IMAGE",
+        help="image with the Python package and its extras serve and kubernetes",
+    )
+    shown = Gateways("")
+    gateways.add_argument(
+        "--gateways", type=int, metavar="N", default=shown.replicas, help="how many (default: %(default)s)"
+    )
+    for name, value in (("memory", shown.memory), ("cpu", shown.cpu), ("user", shown.user)):
+        gateways.add_argument(
+            f"--gateway-{name}", type=_line, metavar="VALUE", default=value, help="(default: %(default)s)"
+        )
+
+
 def main() -> int:
     """Runs a command of ``limpet kubernetes``."""
     parser = argparse.ArgumentParser(prog="limpet kubernetes", description=__doc__)
@@ -30,14 +67,24 @@ def main() -> int:
         "manifest",
         help="print the objects that a namespace needs, with new keys, for `kubectl apply -f -`",
         description="Prints the objects that a namespace needs, with new keys, for `kubectl apply -f -`: the "
-        "namespace, the keys of controllers and of clients, a policy that leaves sessions without a network, and "
-        "a service account with the rights of clients. The output has secret keys in it.",
+        "namespace, the keys of controllers and of clients, a policy that leaves sessions without a network, "
+        "a service account with the rights of clients, what pods are like, and gateways. The output has secret keys "
+        "in it.",
     )
-    making.add_argument(
-        "--namespace", type=_namespace, default="limpet", help="its name (default: %(default)s)"
-    )
+    _add_options(making)
     given = parser.parse_args()
-    sys.stdout.write(manifest(given.namespace, _pair(), _pair()))
+    pods = {name: text for name, text in vars(given).items() if name.startswith(VARIABLE) and text}
+    gateways = None
+    try:
+        if pods or given.gateway_image:
+            PodOptions.from_environment(pods)
+    except BadRequest as error:
+        making.error(error.message)
+    if given.gateway_image:
+        gateways = Gateways(
+            given.gateway_image, given.gateways, given.gateway_memory, given.gateway_cpu, given.gateway_user
+        )
+    sys.stdout.write(manifest(given.namespace, _pair(), _pair(), pods, gateways))
     return 0
 
 

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from .._protocol._requests import Body
 from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
-from ._pod import CONTROLLER, GROUP, LABELS, SESSION
+from ._pod import CONTROLLER, ENDS, GROUP, LABELS, SESSION
 
 _TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
@@ -67,17 +67,17 @@ class Cluster:
         """None where there is none."""
         return self._read("pod", name)
 
-    def has_claim(self, name: str) -> bool:
-        return self._read("persistent_volume_claim", name) is not None
+    def claim(self, name: str) -> Body | None:
+        """None where there is none."""
+        return self._read("persistent_volume_claim", name)
 
     def pods(self, group: str = "") -> list[Body]:
         """Those of sessions, or of a group of them."""
-        selector = f"{_SELECTOR},{GROUP}={group}" if group else _SELECTOR
-        with self._told("the pods cannot be listed"):
-            found: dict[str, list[Body]] = self._call(
-                "list_namespaced_pod", self.namespace, label_selector=selector
-            )
-        return found["items"]
+        return self._listed("pod", f"{_SELECTOR},{GROUP}={group}" if group else _SELECTOR)
+
+    def claims(self) -> list[Body]:
+        """Those of sessions."""
+        return self._listed("persistent_volume_claim", _SELECTOR)
 
     def delete(self, kind: str, name: str, uid: str | None = None) -> None:
         """Deletes it, unless another one has its name by now."""
@@ -94,6 +94,13 @@ class Cluster:
 
     def _call(self, function: str, *arguments: Any, **named: Any) -> Any:
         return getattr(self._core, function)(*arguments, _request_timeout=_TIMEOUT, **named)
+
+    def _listed(self, kind: str, selector: str) -> list[Body]:
+        with self._told(f"each {kind} cannot be listed"):
+            found: dict[str, list[Body]] = self._call(
+                f"list_namespaced_{kind}", self.namespace, label_selector=selector
+            )
+        return found["items"]
 
     def _read(self, kind: str, name: str) -> Body | None:
         with self._told(f"the {kind} {name} cannot be looked at"):
@@ -145,6 +152,11 @@ def _refusal(what: str, namespace: str, error: ApiException) -> Error:
 
 def session_of(pod: Body) -> str:
     return str(pod["metadata"].get("annotations", {}).get(SESSION, ""))
+
+
+def ends(found: Body) -> bool:
+    """Whether a pod or a claim is of a session that ends when it is idle."""
+    return ENDS in found["metadata"].get("annotations", {})
 
 
 def is_over(pod: Body) -> bool:

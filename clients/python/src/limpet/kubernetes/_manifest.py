@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import NamedTuple
 
 from ._pod import PORT, SECRET
@@ -97,6 +102,145 @@ subjects:
 """
 
 
+_PODS = """\
+---
+# What pods of sessions are like: variables of whoever opens sessions.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: limpet-pods
+  namespace: {namespace}
+data:
+{pods}
+"""
+
+_GATEWAYS = """\
+---
+# The users of gateways: `keys` has a hash for each, `api_key` is that of the first one.
+apiVersion: v1
+kind: Secret
+metadata:
+  name: limpet-gateway
+  namespace: {namespace}
+type: Opaque
+stringData:
+  api_key: "{api_key}"
+  keys: |
+    {users}
+---
+# Gateways keep nothing that another one would need.
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: limpet-gateway
+  namespace: {namespace}
+spec:
+  replicas: {replicas}
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: limpet
+      app.kubernetes.io/component: gateway
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: limpet
+        app.kubernetes.io/component: gateway
+        {label}: "true"
+    spec:
+      serviceAccountName: {client}
+      enableServiceLinks: false
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 20005
+        fsGroup: 20005
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+      - name: gateway
+        image: "{image}"
+        command: [python3, -m, limpet.serve]
+        envFrom:
+        - configMapRef:
+            name: limpet-pods
+        env:
+        - name: LIMPET_SERVE_FLEET
+          value: kubernetes://{namespace}
+        - name: LIMPET_SERVE_HOST
+          value: 0.0.0.0
+        - name: LIMPET_SERVE_STATE_DIR
+          value: /var/lib/limpet-serve
+        - name: LIMPET_SERVE_KEYS
+          value: /etc/limpet/users/keys
+        - name: LIMPET_KEY
+          value: /etc/limpet/client/key_secret
+        - name: LIMPET_SERVER_KEY
+          valueFrom:
+            secretKeyRef:
+              name: {client}
+              key: server_key
+        ports:
+        - containerPort: 8000
+        readinessProbe:
+          httpGet:
+            path: /ready
+            port: 8000
+        livenessProbe:
+          httpGet:
+            path: /health
+            port: 8000
+        resources:
+          requests:
+            memory: {memory}
+            cpu: {cpu}
+          limits:
+            memory: {memory}
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop: [ALL]
+        volumeMounts:
+        - name: users
+          mountPath: /etc/limpet/users
+          readOnly: true
+        - name: client
+          mountPath: /etc/limpet/client
+          readOnly: true
+        - name: state
+          mountPath: /var/lib/limpet-serve
+        - name: state
+          mountPath: /tmp
+          subPath: tmp
+      volumes:
+      - name: users
+        secret:
+          secretName: limpet-gateway
+          defaultMode: 0440
+      - name: client
+        secret:
+          secretName: {client}
+          defaultMode: 0440
+      - name: state
+        emptyDir:
+          sizeLimit: 2Gi
+---
+# A client comes to the same gateway, where the answers to its questions are waited for.
+apiVersion: v1
+kind: Service
+metadata:
+  name: limpet-gateway
+  namespace: {namespace}
+spec:
+  selector:
+    app.kubernetes.io/name: limpet
+    app.kubernetes.io/component: gateway
+  sessionAffinity: ClientIP
+  ports:
+  - port: 80
+    targetPort: 8000
+"""
+
+
 class Pair(NamedTuple):
     """Two keys, as text of 40 characters."""
 
@@ -104,19 +248,54 @@ class Pair(NamedTuple):
     secret: str
 
 
-def manifest(namespace: str, server: Pair, client: Pair) -> str:
-    """The YAML for a namespace, with the keys of both sides."""
-    return _TEXT.format(
-        namespace=namespace,
+class Gateways(NamedTuple):
+    """What gateways are like."""
+
+    image: str
+    replicas: int = 2
+    memory: str = "512Mi"
+    cpu: str = "500m"
+    user: str = "admin"
+    """Name of the first of their users."""
+
+
+def manifest(
+    namespace: str, server: Pair, client: Pair, pods: Mapping[str, str], gateways: Gateways | None = None
+) -> str:
+    """The YAML for a namespace, with the keys of both sides.
+
+    Args:
+        namespace: Its name.
+        server: Keys of controllers.
+        client: Keys of clients.
+        pods: Variables of PodOptions, if they are known.
+        gateways: None: there are none.
+    """
+    said = {"namespace": namespace, "client": CLIENT, "label": CLIENT_LABEL}
+    text = _TEXT.format(
+        **said,
         secret=SECRET,
-        client=CLIENT,
-        label=CLIENT_LABEL,
         port=PORT,
         server_file=_file(server),
         client_file=_file(client),
         client_public=client.public,
         server_public=server.public,
     )
+    if pods:
+        text += _PODS.format(**said, pods="\n".join(f'  {name}: "{pods[name]}"' for name in sorted(pods)))
+    if gateways is not None:
+        api_key, users = _first_user(gateways.user)
+        text += _GATEWAYS.format(**said, **gateways._asdict(), api_key=api_key, users=users)
+    return text
+
+
+def _first_user(name: str) -> tuple[str, str]:
+    """A key, and the file that lets it in."""
+    from ..serve._keys import KeyStore
+
+    with tempfile.TemporaryDirectory() as directory:
+        store = KeyStore(os.path.join(directory, "keys"))
+        return store.create(name), json.dumps([asdict(key) for key in store.all()])
 
 
 def _file(pair: Pair) -> str:

@@ -16,6 +16,8 @@ PORT = 7310
 SECRET = "limpet-controller"
 SESSION = "limpet.session"
 """Annotation: the name of the session, in full."""
+ENDS = "limpet.ends"
+"""Annotation: the session ends when it is idle, and is not saved then."""
 GROUP = "limpet.group"
 """Label: of sessions whose names have a dot, what is before the first one."""
 LABELS = {"app.kubernetes.io/name": "limpet", "app.kubernetes.io/component": "session"}
@@ -127,7 +129,7 @@ def memory_bytes(text: str) -> int:
     return int(int(found[1]) * base**power)
 
 
-def claim(session: str, options: PodOptions) -> Body:
+def claim(session: str, options: PodOptions, ends: bool) -> Body:
     """The claim of a session, for what outlives its pod."""
     spec: Body = {
         "accessModes": ["ReadWriteOnce"],
@@ -138,13 +140,13 @@ def claim(session: str, options: PodOptions) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": _metadata(session),
+        "metadata": _metadata(session, ends),
         "spec": spec,
     }
 
 
-def pod(session: str, options: PodOptions) -> Body:
-    """The pod of a session.
+def pod(session: str, options: PodOptions, ends: bool) -> Body:
+    """The pod of a session, which ``ends`` when it is idle, or is saved.
 
     The kubelet ends the controller first, which is the container that the pod is about, and the guest after it: so the
     controller can still save the session. It starts either again if it fails.
@@ -163,7 +165,7 @@ def pod(session: str, options: PodOptions) -> Body:
         spec["runtimeClassName"] = options.runtime_class
     if options.host_users is not None:
         spec["hostUsers"] = options.host_users
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session), "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session, ends), "spec": spec}
 
 
 def group_of(session: str) -> str:
@@ -172,10 +174,11 @@ def group_of(session: str) -> str:
     return group if dot and group.isalnum() else ""
 
 
-def _metadata(session: str) -> Body:
+def _metadata(session: str, ends: bool) -> Body:
     group = group_of(session)
     labels = {**LABELS, GROUP: group} if group else dict(LABELS)
-    return {"name": object_name(session), "labels": labels, "annotations": {SESSION: session}}
+    annotations = {SESSION: session, ENDS: "true"} if ends else {SESSION: session}
+    return {"name": object_name(session), "labels": labels, "annotations": annotations}
 
 
 def _guest(options: PodOptions) -> Body:

@@ -261,6 +261,7 @@ class Gateway:
         A session that is opened, or found, while the controller is asked may be missing in its answer.
         """
         self._touched = set(self._opening)
+        await self.client._sweep()
         there = {*await self.client._names(), *self._touched}
         self.uploads.sweep(there)
         for inner in self._sessions.keys() - there:

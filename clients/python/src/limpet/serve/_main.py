@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import socket
 import ssl
 import sys
@@ -79,6 +80,7 @@ async def _serve(settings: Settings) -> None:
         config.load()
     except OSError as error:
         raise _Refused(f"{settings.certificate} and its key cannot be used: {error}") from None
+    _allow_descriptors()
     gc.collect()
     gc.freeze()  # what is loaded now stays, and need not be looked at again
     scheme = "https" if settings.certificate else "http"
@@ -86,6 +88,12 @@ async def _serve(settings: Settings) -> None:
     shown = f"[{host}]" if ":" in host else host
     print(f"limpet serve: listening on {scheme}://{shown}:{port}", flush=True)
     await _Server(config, gateway).serve([listening])
+
+
+def _allow_descriptors() -> None:
+    """As many as may be: each client has one, and each pod of a fleet some."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(settings: Settings) -> socket.socket:
