@@ -258,6 +258,9 @@ static void finder_collect(Finder *finder)
 
 /* ---- publishing ---- */
 
+/* Entries that are looked at on a thread that serves others. */
+#define LOOK_ENTRIES 256u
+
 const ArtifactLimits artifact_limits_default = {
     .finder =
         {
@@ -382,8 +385,16 @@ int artifacts_watch(const Artifacts *artifacts, unsigned *ret_number)
 
 void artifacts_look(Artifacts *artifacts)
 {
-    if (!is_busy(artifacts))
-        finder_collect(&artifacts->finder);
+    Finder *finder = &artifacts->finder;
+    const FinderLimits *limits = finder->limits;
+    FinderLimits few = *limits;
+
+    if (is_busy(artifacts))
+        return;
+    few.entries = MIN(limits->entries, LOOK_ENTRIES);
+    finder->limits = &few;
+    finder_collect(finder);
+    finder->limits = limits;
 }
 
 /* ---- one after the other ---- */

@@ -74,8 +74,8 @@ bool artifacts_dirty(const Artifacts *artifacts);
  * while a publication is under way. */
 int artifacts_watch(const Artifacts *artifacts, unsigned *ret_number);
 
-/* Finds, on this thread, for a directory that no cell can have filled yet: a call that leaves nothing there
- * is then not dirty, though it be the first. */
+/* Finds, on this thread, for a directory that no cell has filled yet: a call that leaves nothing there is
+ * then not dirty, though it be the first. Leaves one that holds much to the first publication. */
 void artifacts_look(Artifacts *artifacts);
 
 /* `list` is the callee's, and may be NULL. The Artifacts may be gone by then. */

@@ -108,12 +108,13 @@ static int write_new(Journal *journal, const char *path)
 }
 
 /* The new file takes the place of the old one when it is complete; otherwise that goes on. */
-static int rewrite(Journal *journal)
+static int rewrite(Journal *journal, bool outgrown)
 {
     Journal before = *journal;
     char path[PATH_MAX];
     int r = -ENAMETOOLONG;
 
+    journal->stale = outgrown || journal->lost || journal->fd < 0;
     if ((size_t)snprintf(path, sizeof(path), "%s.new", journal->path) < sizeof(path))
         r = write_new(journal, path);
     if (r < 0) {
@@ -132,7 +133,7 @@ static int rewrite(Journal *journal)
 
 void journal_refresh(Journal *journal)
 {
-    int r = journal->path ? rewrite(journal) : 0;
+    int r = journal->path ? rewrite(journal, false) : 0;
 
     if (r < 0)
         give_up(journal, r);
@@ -168,7 +169,7 @@ int journal_resume(Journal *journal, const char *path, uint64_t size, JournalSna
 static void catch_up(Journal *journal)
 {
     journal->retry = false;
-    rewrite(journal);
+    rewrite(journal, false);
 }
 
 void journal_append(Journal *journal, Buf *batch)
@@ -178,7 +179,7 @@ void journal_append(Journal *journal, Buf *batch)
     if (!journal->path)
         return;
     if (journal->fd < 0 || journal->size + batch->size > journal->rewrite_size) {
-        r = rewrite(journal);
+        r = rewrite(journal, true);
         if (r == 0)
             return;
     }

@@ -48,6 +48,7 @@ struct Journal {
     int fd;     /* -1: there is no file */
     bool lost;  /* something is missing in it, and that was said */
     bool retry; /* to be written after all, which was not tried yet */
+    bool stale; /* the file is not all that was live, or too much: a snapshot takes nothing over from it */
     uint64_t size;
     uint64_t rewrite_size; /* bytes before which it is written anew */
     JournalSnapshot snapshot;

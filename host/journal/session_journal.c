@@ -11,6 +11,7 @@
 struct SessionJournal {
     Journal file;
     History history;
+    const Value *reported; /* while the file is written anew with what the keeper says was reported */
 };
 
 /* Adds the place where the sandbox's supervisor connects. */
@@ -124,16 +125,6 @@ int session_journal_add_call(Buf *batch, const Call *call)
     return journal_write_call(batch, &entry);
 }
 
-static int put_files(void *userdata, const Buf *files)
-{
-    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
-
-    if (r == 0)
-        r = journal_write_files(&batch, files);
-    return r < 0 ? r : journal_put(userdata, &batch);
-}
-
 static int put_call(Journal *journal, const Call *call)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
@@ -166,7 +157,100 @@ static int put_all_calls(Journal *journal, const Session *root)
     return r;
 }
 
-/* While artifacts are being published nobody knows which are. */
+/* ---- what was reported ---- */
+
+static int put_files(Journal *journal, const Buf *files)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+
+    if (r == 0)
+        r = journal_write_files(&batch, files);
+    return r < 0 ? r : journal_put(journal, &batch);
+}
+
+static int put_noted(void *userdata, const Buf *files)
+{
+    return put_files(userdata, files);
+}
+
+static int put_arrays(Journal *journal, const Value *arrays)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < value_count(arrays); i++) {
+        const msgpack_object *bytes = &arrays->array->ptr[i];
+        Buf files _cleanup_(buf_deinit) = BUF_NULL;
+
+        r = bytes->type == MSGPACK_OBJECT_BIN ? buf_append(&files, bytes->via.bin.ptr, bytes->via.bin.size)
+                                              : -EBADMSG;
+        if (r == 0)
+            r = put_files(journal, &files);
+    }
+    return r;
+}
+
+/* Puts an entry of the file that is there, as it is. */
+static int copy_entry(Journal *journal, const void *bytes, size_t size)
+{
+    Buf batch _cleanup_(buf_deinit) = BUF_NULL;
+    int r = journal_batch(&batch);
+    size_t begin = batch.size;
+
+    if (r == 0)
+        r = record_begin(&batch);
+    if (r == 0)
+        r = buf_append(&batch, bytes, size);
+    if (r == 0)
+        r = record_end(&batch, begin);
+    return r < 0 ? r : journal_put(journal, &batch);
+}
+
+static int copy_files(void *userdata, const void *bytes, size_t size)
+{
+    Problem problem = PROBLEM_NULL;
+    JournalEntry entry;
+    int r = journal_entry_decode(&entry, bytes, size, &problem);
+
+    if (r < 0)
+        return r;
+    if (entry.kind == ENTRY_FILES)
+        r = copy_entry(userdata, bytes, size);
+    journal_entry_deinit(&entry);
+    return r;
+}
+
+static void on_reported(void *userdata, const Value *reported)
+{
+    Sandbox *sandbox = userdata;
+
+    if (!sandbox->session_journal || !reported)
+        return;
+    sandbox->session_journal->reported = reported;
+    session_journal_rewrite(sandbox);
+    sandbox->session_journal->reported = NULL;
+}
+
+/* Puts what was reported, as the file that is there has it. The keeper, who knows what of it still matters,
+ * is asked where that will not do: with its answer the journal is written anew, and until then goes on. */
+static int put_reported(Journal *journal, Sandbox *sandbox)
+{
+    const Value *reported = sandbox->session_journal->reported;
+    uint64_t size;
+    int r;
+
+    if (!sandbox->files.has_reported || sandbox->ephemeral)
+        return 0;
+    if (reported)
+        return put_arrays(journal, reported);
+    if (journal->stale) {
+        r = session_files_ask_reported(&sandbox->files, on_reported, sandbox);
+        return r < 0 ? r : -EINPROGRESS;
+    }
+    r = journal_read(journal->path, copy_files, journal, &size);
+    return r < 0 ? r : session_files_put_reported(&sandbox->files, put_noted, journal);
+}
+
 static int snapshot(Journal *journal, void *userdata)
 {
     Sandbox *sandbox = userdata;
@@ -180,7 +264,7 @@ static int snapshot(Journal *journal, void *userdata)
     if (r == 0 && sandbox->root)
         r = put_all_calls(journal, sandbox->root);
     if (r == 0)
-        r = session_files_baseline(&sandbox->files, true, put_files, journal);
+        r = put_reported(journal, sandbox);
     return r;
 }
 
@@ -341,7 +425,7 @@ void session_journal_call(const Call *call)
     if (r == 0)
         r = session_journal_add_call(&batch, call);
     if (r == 0)
-        r = session_files_baseline(&sandbox->files, false, add_files, &batch);
+        r = session_files_put_reported(&sandbox->files, add_files, &batch);
     append(sandbox, &batch, r);
     history_call(&sandbox->session_journal->history, call);
 }

@@ -124,18 +124,20 @@ static void unwatch(FileSession *session)
         session->artifacts[place] = artifacts_free(session->artifacts[place]);
 }
 
-static int watch(KeeperJob *job, uint64_t bytes, uint64_t files)
+int file_session_watch(FileSession *session, uint64_t bytes, uint64_t files, bool looks, Problem *problem)
 {
-    FileSession *session = job->session;
     int r = session->directory.files_fd < 0 ? -ENOENT : 0;
 
     for (ArtifactsPlace place = 0; r == 0 && place < PLACES; place++)
         r = watch_place(session, place, bytes, files);
+    for (ArtifactsPlace place = 0; r == 0 && looks && place < PLACES; place++)
+        if (session->artifacts[place])
+            artifacts_look(session->artifacts[place]);
     if (r == 0)
         return 0;
     unwatch(session);
-    return problem_set(&job->problem, ERR_INTERNAL, "cannot watch the artifacts of '%s': %s",
-                       session->directory.id, strerror(-r));
+    return problem_set(problem, ERR_INTERNAL, "cannot watch the artifacts of '%s': %s", session->directory.id,
+                       strerror(-r));
 }
 
 /* Descriptor that the asker is to wait on from now on. */
@@ -167,7 +169,7 @@ static WatchState look_out(FileSession *session, ArtifactsPlace place)
     return lookout;
 }
 
-static void answer_watched(KeeperJob *job)
+void job_answer_watched(KeeperJob *job)
 {
     WatchState session = look_out(job->session, PLACE_SESSION), work = look_out(job->session, PLACE_WORK);
     int descriptors[JOB_DESCRIPTORS] = {session.fd < 0 ? work.fd : session.fd, session.fd < 0 ? -1 : work.fd};
@@ -181,49 +183,27 @@ static void answer_watched(KeeperJob *job)
     job_done_with(job, JobWatched, &watched, descriptors);
 }
 
-void do_watch(KeeperJob *job)
-{
-    const JobWatch *asked = &job->request.as_WATCH;
-
-    if (watch(job, asked->bytes, asked->files) < 0)
-        job_fail(job);
-    else
-        answer_watched(job);
-}
-
 void do_claim(KeeperJob *job)
 {
     const JobClaim *claim = &job->request.as_CLAIM;
     _cleanup_(freep) char *as = job_id(job, claim->as);
-    const uid_t reader = claim->reader == NO_UINT ? NO_READER : (uid_t)claim->reader;
     FileSession *session = job->session;
+    int r = as ? 0 : -EPROTO;
 
-    if (!as) {
+    if (r == 0 && session->directory.published_id)
+        r = problem_set(&job->problem, ERR_BAD_REQUEST, "the session is somebody's already");
+    if (r == 0)
+        r = sessiondir_claim(&session->directory, as, reader_of(claim->reader), job->keeper->worker,
+                             &job->problem);
+    if (r == 0) {
+        r = file_session_watch(session, claim->bytes, claim->files, true, &job->problem);
+        if (r < 0)
+            sessiondir_disclaim(&session->directory);
+    }
+    if (r == 0)
+        job_answer_watched(job);
+    else
         job_fail(job);
-        return;
-    }
-    if (session->directory.published_id) {
-        problem_set(&job->problem, ERR_BAD_REQUEST, "the session is somebody's already");
-        job_fail(job);
-        return;
-    }
-    if (sessiondir_claim(&session->directory, as, reader, job->keeper->worker, &job->problem) < 0) {
-        job_fail(job);
-        return;
-    }
-    if (claim->bytes == NO_UINT || claim->files == NO_UINT) {
-        answer_watched(job);
-        return;
-    }
-    if (watch(job, claim->bytes, claim->files) < 0) {
-        sessiondir_disclaim(&session->directory);
-        job_fail(job);
-        return;
-    }
-    for (ArtifactsPlace place = 0; place < PLACES; place++)
-        if (session->artifacts[place])
-            artifacts_look(session->artifacts[place]);
-    answer_watched(job);
 }
 
 /* ---- what was reported ---- */

@@ -21,7 +21,7 @@ typedef struct FileSession {
     SessionDir directory;
     Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
     unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
-    bool filling;                 /* a thread makes its directories: nothing else is done meanwhile */
+    bool filling;                 /* it is being prepared: nothing else is done meanwhile */
     List copies;                  /* KeeperJob.in_copies: of its files, one at a time */
     unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
@@ -85,19 +85,31 @@ bool file_sessions_use(void *keeper, const char *id);
 void file_session_hold(KeeperJob *job);
 void file_session_release(KeeperJob *job);
 
+/* Begins to watch its artifacts; `looks`: no cell of an honest asker can have left any yet, and a call that
+ * leaves none is not dirty, though it be the first. 0, or -EPROTO with the problem set and nothing watched.
+ */
+int file_session_watch(FileSession *session, uint64_t bytes, uint64_t files, bool looks, Problem *problem);
+/* Answers with what is watched, and ends the job. */
+void job_answer_watched(KeeperJob *job);
+
+static inline uid_t reader_of(uint64_t given)
+{
+    return given == NO_UINT ? NO_READER : (uid_t)given;
+}
+
 /* ---- what is done: each function ends its job, now or later ---- */
 
 typedef void JobHandler(KeeperJob *job);
 
 /* sessions.c */
-JobHandler do_make, do_fill, do_fill_disk, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
+JobHandler do_prepare, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
 JobHandler do_put, do_store, do_get, do_forget_uploads, do_forget_memory;
 /* artifacts.c */
-JobHandler do_watch, do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
+JobHandler do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;
 /* stores.c */
 JobHandler do_take, do_keep, do_give_up, do_find, do_list, do_drop, do_prune, do_stage, do_unstage,
     do_restore;
-JobHandler do_take_template, do_put_template, do_drop_template, do_sweep_templates;
+JobHandler do_take_template, do_drop_template, do_sweep_templates;
 JobHandler do_packages_take, do_packages_find, do_packages_trim;
 /* forks.c */
 JobHandler do_fork;

@@ -80,10 +80,7 @@ static const struct {
     JobHandler *handler;
     Needs needs;
 } handlers[JOB_KINDS] = {
-    [JOB_MAKE] = {do_make, NEEDS_ID},
-    [JOB_FILL] = {do_fill, NEEDS_TENANT},
-    [JOB_FILL_DISK] = {do_fill_disk, NEEDS_TENANT},
-    [JOB_WATCH] = {do_watch, NEEDS_TENANT},
+    [JOB_PREPARE] = {do_prepare, NEEDS_ID},
     [JOB_CLAIM] = {do_claim, NEEDS_TENANT},
     [JOB_ADOPT] = {do_adopt, NEEDS_ID},
     [JOB_REPORTED] = {do_reported, NEEDS_TENANT},
@@ -107,7 +104,6 @@ static const struct {
     [JOB_RESTORE] = {do_restore, NEEDS_TENANT},
     [JOB_FORK] = {do_fork, NEEDS_TENANT},
     [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_TENANT},
-    [JOB_PUT_TEMPLATE] = {do_put_template, NEEDS_TENANT},
     [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},
     [JOB_SWEEP_TEMPLATES] = {do_sweep_templates, NEEDS_NOTHING},
     [JOB_REMOVE] = {do_remove, NEEDS_TENANT},
@@ -153,7 +149,7 @@ static int find_session(KeeperJob *job)
         return problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", id);
     if (job->session->filling) {
         job->session = NULL;
-        return problem_set(&job->problem, ERR_BUSY, "the disk of the session '%s' is being made", id);
+        return problem_set(&job->problem, ERR_BUSY, "the files of the session '%s' are being made", id);
     }
     file_session_hold(job);
     return 0;

@@ -19,12 +19,9 @@
  * JOB(kind, request, answer, slow): a slow one may take as long as a disk does, and is done on a thread; the
  * others are done at once and in the order they are asked in. */
 #define JOBS(JOB)                                                                                            \
-    JOB(MAKE, JobMake, JobNothing, false)                                                                    \
-    JOB(FILL, JobFill, JobNothing, false)                                                                    \
-    JOB(FILL_DISK, JobFill, JobNothing, true)                                                                \
-    JOB(WATCH, JobWatch, JobWatched, false)                                                                  \
+    JOB(PREPARE, JobPrepare, JobWatched, true)                                                               \
     JOB(CLAIM, JobClaim, JobWatched, false)                                                                  \
-    JOB(ADOPT, JobAdopt, JobNothing, false)                                                                  \
+    JOB(ADOPT, JobAdopt, JobWatched, false)                                                                  \
     JOB(REPORTED, JobReported, JobNothing, false)                                                            \
     JOB(BASELINE, JobOf, JobFiles, false)                                                                    \
     JOB(PUBLISH, JobPublish, JobPublished, true)                                                             \
@@ -45,7 +42,6 @@
     JOB(RESTORE, JobOf, JobNothing, true)                                                                    \
     JOB(FORK, JobFork, JobNothing, true)                                                                     \
     JOB(TAKE_TEMPLATE, JobTemplate, JobTaken, true)                                                          \
-    JOB(PUT_TEMPLATE, JobTemplate, JobNothing, true)                                                         \
     JOB(DROP_TEMPLATE, JobTemplateGone, JobNothing, false)                                                   \
     JOB(SWEEP_TEMPLATES, JobTemplates, JobNothing, false)                                                    \
     JOB(REMOVE, JobOf, JobNothing, false)                                                                    \

@@ -88,12 +88,16 @@ void file_session_release(KeeperJob *job)
 
 /* ---- their directories ---- */
 
-static void keep(KeeperJob *job, SessionDir *directory)
+/* NULL, with the problem set and nothing left of the directories. */
+static FileSession *keep(KeeperJob *job, SessionDir *directory)
 {
-    if (file_session_add(job->keeper, directory))
-        return;
+    FileSession *session = file_session_add(job->keeper, directory);
+
+    if (session)
+        return session;
     sessiondir_remove(directory, NULL);
     problem_set(&job->problem, ERR_INTERNAL, "out of memory");
+    return NULL;
 }
 
 /* Refuses an id that is in use: what an earlier life of it left is removed. */
@@ -106,67 +110,135 @@ static bool is_free(KeeperJob *job, const char *id)
     return job->problem.code == ERR_NONE;
 }
 
-void do_make(KeeperJob *job)
-{
-    const JobMake *make = &job->request.as_MAKE;
-    _cleanup_(freep) char *id = text_dup(make->id);
-    SessionDir directory = SESSIONDIR_NULL;
-    Keeper *keeper = job->keeper;
-    int r = -EPROTO;
+/* ---- preparing: a job that goes from the loop to a thread that makes disks, to one that copies, and back */
 
-    if (is_free(job, id))
-        r = (make->published ? sessiondir_make : sessiondir_make_spare)(
-            &directory, keeper->state_dir, id, make->ephemeral, keeper->worker, &job->problem);
-    if (r == 0)
-        keep(job, &directory);
-    job_end(job);
-}
-
-static bool may_fill(KeeperJob *job)
+static bool prepare_is_one(KeeperJob *job)
 {
-    if (job->session->directory.files_fd < 0)
+    const JobPrepare *asked = &job->request.as_PREPARE;
+
+    if (!asked->disk || (job->keeper->config.has_disks && asked->bytes >= DISK_MINIMUM &&
+                         asked->bytes != NO_UINT && asked->files >= FILES_MINIMUM && asked->files != NO_UINT))
         return true;
-    problem_set(&job->problem, ERR_BAD_REQUEST, "the session has its files already");
+    problem_set(&job->problem, ERR_BAD_REQUEST, "there are no disks of that size");
     return false;
 }
 
-void do_fill(KeeperJob *job)
+/* Makes what sandboxed code does not write to. 0, or -EPROTO with the problem set and nothing made. */
+static int make_directories(KeeperJob *job, const char *id, const char *as, SessionDir *ret)
 {
-    if (may_fill(job))
-        sessiondir_fill(&job->session->directory, NULL, &job->problem);
-    job_end(job);
+    const JobPrepare *asked = &job->request.as_PREPARE;
+    bool same = as && strcmp(as, id) == 0;
+    Keeper *keeper = job->keeper;
+    int r = (same ? sessiondir_make : sessiondir_make_spare)(ret, keeper->state_dir, id, asked->ephemeral,
+                                                             keeper->worker, &job->problem);
+
+    if (r < 0 || !as || same)
+        return r;
+    r = sessiondir_claim(ret, as, reader_of(asked->reader), keeper->worker, &job->problem);
+    if (r < 0)
+        sessiondir_remove(ret, keeper->worker);
+    return r;
+}
+
+static void fail_prepared(KeeperJob *job)
+{
+    job->session->filling = false;
+    file_session_remove(job->session, true);
+    job_fail(job);
+}
+
+/* Nothing else is done with the session before. */
+static void end_prepared(KeeperJob *job)
+{
+    const JobPrepare *asked = &job->request.as_PREPARE;
+    FileSession *session = job->session;
+
+    session->filling = false;
+    if (session->directory.published_id &&
+        file_session_watch(session, asked->bytes, asked->files, true, &job->problem) < 0)
+        fail_prepared(job);
+    else
+        job_answer_watched(job);
+}
+
+static void put_run(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    template_files_put(job->store, job->entry, job->session->directory.files_fd, &job->problem);
+}
+
+static void put_done(WorkerJob *work)
+{
+    KeeperJob *job = container_of(work, KeeperJob, work);
+
+    (job->problem.code == ERR_NONE ? end_prepared : fail_prepared)(job);
+}
+
+static void put_template(KeeperJob *job)
+{
+    job->store = template_files_store(job->keeper->state_dir);
+    if (job->store < 0)
+        problem_set(&job->problem, ERR_INTERNAL, "there is no place for the files of templates: %s",
+                    strerror(-job->store));
+    else if (worker_submit(job->keeper->worker, &job->work, put_run, put_done) < 0)
+        problem_set(&job->problem, ERR_INTERNAL, "no thread can copy the files of the template");
+    if (job->problem.code != ERR_NONE)
+        fail_prepared(job);
 }
 
 static void fill_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
-    const DiskSize size = {job->request.as_FILL_DISK.bytes, job->request.as_FILL_DISK.files};
+    const JobPrepare *asked = &job->request.as_PREPARE;
+    const DiskSize size = {asked->bytes, asked->files};
 
-    sessiondir_fill(&job->session->directory, &size, &job->problem);
+    sessiondir_fill(&job->session->directory, asked->disk ? &size : NULL, &job->problem);
 }
 
 static void fill_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
 
-    job->session->filling = false;
-    job_end(job);
-}
-
-void do_fill_disk(KeeperJob *job)
-{
-    const JobFill *fill = &job->request.as_FILL_DISK;
-
-    if (!job->keeper->config.has_disks || fill->bytes < DISK_MINIMUM || fill->bytes == NO_UINT ||
-        fill->files < FILES_MINIMUM || fill->files == NO_UINT)
-        problem_set(&job->problem, ERR_BAD_REQUEST, "there are no disks of that size");
-    else if (may_fill(job) && worker_submit(job->keeper->makers, &job->work, fill_run, fill_done) < 0)
-        problem_set(&job->problem, ERR_INTERNAL, "no thread can make the disk of the session");
-    if (job->problem.code == ERR_NONE)
-        job->session->filling = true;
+    if (job->problem.code != ERR_NONE)
+        fail_prepared(job);
+    else if (job->entry)
+        put_template(job);
     else
-        job_fail(job);
+        end_prepared(job);
 }
+
+/* Copies the names that are given. False with the problem set. */
+static bool read_names(KeeperJob *job, char **ret_id, char **ret_as)
+{
+    const JobPrepare *asked = &job->request.as_PREPARE;
+
+    *ret_id = text_dup(asked->id);
+    *ret_as = asked->as.data ? job_id(job, asked->as) : NULL;
+    job->entry = asked->template.data ? job_id(job, asked->template) : NULL;
+    return job->problem.code == ERR_NONE && is_free(job, *ret_id) && prepare_is_one(job);
+}
+
+void do_prepare(KeeperJob *job)
+{
+    _cleanup_(freep) char *id = NULL, *as = NULL;
+    SessionDir directory = SESSIONDIR_NULL;
+
+    if (read_names(job, &id, &as) && make_directories(job, id, as, &directory) == 0)
+        job->session = keep(job, &directory);
+    if (!job->session) {
+        job_fail(job);
+        return;
+    }
+    file_session_hold(job);
+    job->session->filling = true;
+    if (worker_submit(job->keeper->makers, &job->work, fill_run, fill_done) == 0)
+        return;
+    problem_set(&job->problem, ERR_INTERNAL, "no thread can make the files of the session");
+    fail_prepared(job);
+}
+
+/* ---- taking over ---- */
 
 /* There is something to be removed also when it cannot be used. */
 void do_adopt(KeeperJob *job)
@@ -185,8 +257,15 @@ void do_adopt(KeeperJob *job)
     if (r == 0)
         snapshot_recover(directory.files_fd);
     if (directory.id)
-        keep(job, &directory);
-    job_end(job);
+        job->session = keep(job, &directory);
+    if (job->session)
+        file_session_hold(job);
+    if (job->session && r == 0)
+        r = file_session_watch(job->session, adopt->bytes, adopt->files, false, &job->problem);
+    if (job->session && r == 0)
+        job_answer_watched(job);
+    else
+        job_fail(job);
 }
 
 static void sync_run(WorkerJob *work)
@@ -283,7 +362,7 @@ static Text in_scratch(Text path)
 
 /* The file belongs to the interpreter's user, so that code may change it. Where that has no uid of its own it
  * is ours, and code may read and replace it. In /data it is ours in any case. */
-static void put_run(WorkerJob *work)
+static void upload_run(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
     const JobPut *put = &job->request.as_PUT;
@@ -299,7 +378,7 @@ static void put_run(WorkerJob *work)
                      &job->problem);
 }
 
-static void put_done(WorkerJob *work)
+static void upload_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
     int descriptors[JOB_DESCRIPTORS] = {take_fd(&job->passed), -1};
@@ -313,7 +392,7 @@ static void put_done(WorkerJob *work)
 void do_put(KeeperJob *job)
 {
     if (put_is_one(job))
-        begin(job, file_is_data(job->request.as_PUT.path), put_run, put_done);
+        begin(job, file_is_data(job->request.as_PUT.path), upload_run, upload_done);
     else
         job_fail(job);
 }

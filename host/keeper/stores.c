@@ -259,23 +259,11 @@ static void take_done(WorkerJob *work)
         job_end(job);
 }
 
-static void put_run(WorkerJob *work)
-{
-    KeeperJob *job = container_of(work, KeeperJob, work);
-
-    template_files_put(job->store, job->entry, job->files, &job->problem);
-}
-
-static void put_done(WorkerJob *work)
-{
-    job_end(container_of(work, KeeperJob, work));
-}
-
-static void begin_template(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
+void do_take_template(KeeperJob *job)
 {
     int r;
 
-    job->entry = job_id(job, job->request.as_PUT_TEMPLATE.template);
+    job->entry = job_id(job, job->request.as_TAKE_TEMPLATE.template);
     if (!job->entry) {
         job_fail(job);
         return;
@@ -283,19 +271,10 @@ static void begin_template(KeeperJob *job, void (*run)(WorkerJob *), void (*done
     if (!open_templates(job))
         return;
     job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
-    r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
+    r = job->files < 0 ? -errno
+                       : worker_submit(job->keeper->worker, &job->work, take_template_run, take_done);
     if (r < 0)
         job_fail_errno(job, "files cannot be copied now", r);
-}
-
-void do_take_template(KeeperJob *job)
-{
-    begin_template(job, take_template_run, take_done);
-}
-
-void do_put_template(KeeperJob *job)
-{
-    begin_template(job, put_run, put_done);
 }
 
 void do_drop_template(KeeperJob *job)

@@ -68,166 +68,75 @@ int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *p
  * Places of a sandbox on the host: its directories with their disk, and the one where its supervisor
  * connects. */
 
-static FilesRoom room_of(const SessionOptions *options)
-{
-    return (FilesRoom){options->disk, options->files};
-}
-
 static bool is_another_users(const Sandbox *sandbox)
 {
     return sandbox->user != sandbox->all->paths->user;
 }
 
-/* No name has an @. */
-void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name)
+FilesSpec sandbox_files_spec(const Sandbox *sandbox, const char *name,
+                             char published[static PUBLISHED_ID_SIZE])
 {
+    /* No name has an @. */
     if (is_another_users(sandbox))
-        snprintf(ret, PUBLISHED_ID_SIZE, "%u@%s", (unsigned)sandbox->user, name);
+        snprintf(published, PUBLISHED_ID_SIZE, "%u@%s", (unsigned)sandbox->user, name);
     else
-        snprintf(ret, PUBLISHED_ID_SIZE, "%s", name);
+        snprintf(published, PUBLISHED_ID_SIZE, "%s", name);
+    return (FilesSpec){
+        .state_dir = sandbox->all->paths->state_dir,
+        .published = published,
+        .reader = is_another_users(sandbox) ? sandbox->user : NO_UINT,
+        .room = {sandbox->options.disk, sandbox->options.files},
+        .ephemeral = sandbox->ephemeral,
+    };
 }
 
-static int claim_published(Sandbox *sandbox, const char *name, const FilesRoom *room, Problem *problem)
+int sandbox_make_link(Sandbox *sandbox, const char *id, Problem *problem)
 {
-    char id[PUBLISHED_ID_SIZE];
+    int r = guest_new(&sandbox->guest, sandbox->all, id, &sandbox_guest_events, sandbox, problem);
 
-    sandbox_published_id(id, sandbox, name);
-    return session_files_claim(&sandbox->files, id, is_another_users(sandbox) ? sandbox->user : NO_UINT, room,
-                               problem);
+    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
 }
 
-int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem)
-{
-    const FilesRoom room = room_of(&sandbox->options);
-
-    return claim_published(sandbox, name, &room, problem);
-}
-
-/* Has what code writes to elsewhere than below the name of the session: another user gets to what is
- * published, and not to where the rest is. */
-static int make_apart(Sandbox *sandbox, const char *name, Problem *problem)
+/* Names the directory of what code writes to. Another user gets to what is published below the name of the
+ * session, and not to where the rest is. -EPROTO with the problem set where there can be none. */
+static int name_directory(const Sandbox *sandbox, const char *name, char ret[static NAME_MAX + 1],
+                          Problem *problem)
 {
     const bool single = sandbox->all->engine->ops->single;
-    char id[INSTANCE_SIZE + 1];
-    int r;
 
     if (single && sandbox->all->list.next->next != &sandbox->all->list)
         return problem_set(problem, ERR_LIMIT_REACHED,
                            "a pod has one session at a time, and this one has one; use another pod");
     if (single)
-        snprintf(id, sizeof(id), SESSIONDIR_MOUNTED);
+        snprintf(ret, NAME_MAX + 1, SESSIONDIR_MOUNTED);
+    else if (is_another_users(sandbox))
+        snprintf(ret, NAME_MAX + 1, PRIVATE_MARK "%s", sandbox->instance);
     else
-        snprintf(id, sizeof(id), PRIVATE_MARK "%s", sandbox->instance);
-    r = session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral, false,
-                           problem);
-    return r < 0 ? r : claim_published(sandbox, name, NULL, problem);
+        snprintf(ret, NAME_MAX + 1, "%s", name);
+    return 0;
 }
 
-/* Makes what can be made at once, with the published directory unless the sandbox is a spare. */
-static int make_directories(Sandbox *sandbox, const char *id, Problem *problem)
+/* Makes where its supervisor connects, and asks for the directories. A spare publishes once it is a
+ * session's. 0, or negative with the problem set. */
+static int ask_for_places(Sandbox *sandbox, const char *output_id, Problem *problem)
 {
-    if (is_another_users(sandbox) || sandbox->all->engine->ops->single)
-        return make_apart(sandbox, id, problem);
-    return session_files_make(&sandbox->files, sandbox->all->paths->state_dir, id, sandbox->ephemeral,
-                              sandbox->state != SANDBOX_WARMING, problem);
-}
+    const char *name = output_id ? output_id : sandbox->name;
+    char id[NAME_MAX + 1], published[PUBLISHED_ID_SIZE];
+    FilesSpec spec = sandbox_files_spec(sandbox, name, published);
+    int r = name_directory(sandbox, name, id, problem);
 
-int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem)
-{
-    return session_files_watch(&sandbox->files, room_of(&sandbox->options), problem);
-}
-
-/* Watches for artifacts, unless the sandbox is a spare: its files are watched once they are a session's. */
-static int finish_places(Sandbox *sandbox, Problem *problem)
-{
-    return sandbox->state == SANDBOX_WARMING ? 0 : sandbox_watch_artifacts(sandbox, problem);
-}
-
-/* A step that took a moment is done. Whether there is more to do. */
-static bool go_on(Sandbox *sandbox, const KeeperAnswer *answer)
-{
-    sandbox->places.making = false;
-    if (sandbox_is_ending(sandbox))
-        sandbox_end(sandbox);
-    else if (answer->problem)
-        sandbox->places.made(sandbox, answer->problem);
-    else
-        return true;
-    return false;
-}
-
-static void finish_later(Sandbox *sandbox)
-{
-    Problem problem = PROBLEM_NULL;
-
-    sandbox->places.made(sandbox, finish_places(sandbox, &problem) < 0 ? &problem : NULL);
-}
-
-static void on_template_put(void *userdata, KeeperAnswer *answer)
-{
-    if (go_on(userdata, answer))
-        finish_later(userdata);
-}
-
-static int put_template(Sandbox *sandbox, Problem *problem)
-{
-    int r = session_files_put_template(&sandbox->files, sandbox->spare_spec.template, on_template_put,
-                                       sandbox, problem);
-
-    sandbox->places.making = r == 0;
-    return r;
-}
-
-static void on_filled(void *userdata, KeeperAnswer *answer)
-{
-    Sandbox *sandbox = userdata;
-    Problem problem = PROBLEM_NULL;
-
-    if (!go_on(sandbox, answer))
-        return;
-    if (!sandbox->spare_spec.template)
-        finish_later(sandbox);
-    else if (put_template(sandbox, &problem) < 0)
-        sandbox->places.made(sandbox, &problem);
-}
-
-/* At once, or on a disk or with the files of a template, which takes a moment. */
-static int fill_places(Sandbox *sandbox, Problem *problem)
-{
-    int r;
-
-    if (sandbox->all->has_disks) {
-        r = session_files_fill_disk(&sandbox->files, room_of(&sandbox->options), on_filled, sandbox, problem);
-        sandbox->places.making = r == 0;
-        return r;
-    }
-    r = session_files_fill(&sandbox->files, problem);
+    if (r == 0)
+        r = sandbox_make_link(sandbox, id, problem);
     if (r < 0)
         return r;
-    return sandbox->spare_spec.template ? put_template(sandbox, problem) : finish_places(sandbox, problem);
-}
-
-int sandbox_make_link(Sandbox *sandbox, Problem *problem)
-{
-    int r =
-        guest_new(&sandbox->guest, sandbox->all, sandbox->files.id, &sandbox_guest_events, sandbox, problem);
-
-    return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
-}
-
-/* Begins to make its directories and where its supervisor connects. Where a thread is needed for it `made` is
- * called when they are there, or cannot be (failure is not NULL), unless the sandbox ends before; otherwise
- * it is not, and they are there now. 0, or negative with the problem set. */
-static int make_places(Sandbox *sandbox, const char *output_id,
-                       void (*made)(Sandbox *sandbox, const Problem *failure), Problem *problem)
-{
-    const char *id = output_id ? output_id : sandbox->name;
-    int r = make_directories(sandbox, id, problem);
-
-    sandbox->places.made = made;
-    if (r == 0)
-        r = sandbox_make_link(sandbox, problem);
-    return r < 0 ? r : fill_places(sandbox, problem);
+    spec.id = id;
+    spec.disk = sandbox->all->has_disks;
+    spec.template = sandbox->spare_spec.template;
+    if (sandbox->state == SANDBOX_WARMING)
+        spec.published = NULL;
+    r = session_files_prepare(&sandbox->files, &spec, sandbox_on_files, sandbox, problem);
+    sandbox->making = r == 0;
+    return r;
 }
 
 /* ---- container ---- */
@@ -359,7 +268,7 @@ static ContainerSpec container_spec(const Sandbox *sandbox)
     };
 }
 
-static void wait_for_start(Sandbox *sandbox)
+void sandbox_wait_for_start(Sandbox *sandbox)
 {
     const Options *options = sandbox->all->options;
     double seconds = options->start_timeout;
@@ -381,7 +290,7 @@ int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Prob
     r = get(sandbox->all->engine, &spec, &container_events, sandbox, &sandbox->container, problem);
 
     if (r == 0)
-        wait_for_start(sandbox);
+        sandbox_wait_for_start(sandbox);
     return r;
 }
 
@@ -404,26 +313,42 @@ int sandbox_create_container(Sandbox *sandbox, Problem *problem)
     return r < 0 ? r : sandbox_get_container(sandbox, sandbox->all->engine->ops->create, data, problem);
 }
 
-static int begin_container(Sandbox *sandbox, Problem *problem)
-{
-    sandbox->all->events->begins(sandbox);
-    return sandbox_create_container(sandbox, problem);
-}
-
 /* Gives the requests that wait the reason itself, before the sandbox ends: they would have got it if all of
  * this were done at once. */
 static void on_places_made(Sandbox *sandbox, const Problem *failure)
 {
+    bool wakes = sandbox->state == SANDBOX_WAKING;
     Problem problem = PROBLEM_NULL;
 
-    if (!failure && begin_container(sandbox, &problem) < 0)
+    if (!failure && !wakes)
+        sandbox->all->events->begins(sandbox);
+    if (!failure && sandbox_create_container(sandbox, &problem) < 0)
         failure = &problem;
-    if (!failure && sandbox->owner->placed)
+    if (!failure && !wakes && sandbox->owner->placed)
         sandbox->owner->placed(sandbox);
     if (!failure)
         return;
-    sandbox_fail_waiting(sandbox, failure);
+    if (!wakes)
+        sandbox_fail_waiting(sandbox, failure);
     fail(sandbox, failure);
+}
+
+void sandbox_on_files(void *userdata, const Problem *failure)
+{
+    Sandbox *sandbox = userdata;
+
+    if (!sandbox->making) {
+        if (failure)
+            sandbox_files_amiss(sandbox, failure);
+        return;
+    }
+    sandbox->making = false;
+    if (sandbox_is_ending(sandbox))
+        sandbox_end(sandbox);
+    else if (sandbox->state == SANDBOX_PARKING)
+        sandbox_parked(sandbox);
+    else
+        on_places_made(sandbox, failure);
 }
 
 void sandbox_set_container_name(Sandbox *sandbox)
@@ -437,12 +362,10 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
     int r;
 
     sandbox_set_container_name(sandbox);
-    r = make_places(sandbox, output_id, on_places_made, problem);
-    if (r == 0 && sandbox->places.making)
-        wait_for_start(sandbox);
-    else if (r == 0)
-        r = begin_container(sandbox, problem);
-    if (r < 0)
+    r = ask_for_places(sandbox, output_id, problem);
+    if (r == 0)
+        sandbox_wait_for_start(sandbox);
+    else
         sandbox_free(sandbox);
     return r;
 }
@@ -509,7 +432,7 @@ static void on_nothing_there(LoopTimer *timer)
 
 void sandbox_remove_container(Sandbox *sandbox)
 {
-    if (sandbox->places.making)
+    if (sandbox->making)
         return; /* its end follows when they are made */
     if (sandbox->container)
         sandbox->all->engine->ops->remove(sandbox->container);

@@ -364,7 +364,7 @@ void sandbox_exclusive_over(Sandbox *sandbox, Session *session)
     if (sandbox->state != SANDBOX_READY)
         return;
     sandbox_unwatch(sandbox);
-    if (sandbox->ephemeral || *sandbox->ending) {
+    if ((sandbox->ephemeral && list_empty(&sandbox->waiting)) || *sandbox->ending) {
         sandbox_close(sandbox, *sandbox->ending ? sandbox->ending : "its call has ended");
         return;
     }

@@ -14,16 +14,21 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
 void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
 void sandbox_parked(Sandbox *sandbox);       /* the same, and its files stay */
+/* Files of one that has a container, or that is PARKED, cannot be had. */
+void sandbox_files_amiss(Sandbox *sandbox, const Problem *failure);
 extern const GuestEvents sandbox_guest_events;
 
 /* container.c */
-int sandbox_make_link(Sandbox *sandbox, Problem *problem); /* where its supervisor connects */
-int sandbox_watch_artifacts(Sandbox *sandbox, Problem *problem);
-/* Name of the place where the sandbox publishes: `name` of its user. */
+/* Makes where its supervisor connects, for a sandbox with that directory. */
+int sandbox_make_link(Sandbox *sandbox, const char *id, Problem *problem);
 #define PUBLISHED_ID_SIZE (LIMIT_SESSION_NAME + 16)
-void sandbox_published_id(char ret[static PUBLISHED_ID_SIZE], const Sandbox *sandbox, const char *name);
-/* Settles that, and watches. As session_files_claim. */
-int sandbox_claim_published(Sandbox *sandbox, const char *name, Problem *problem);
+/* Files of a sandbox that publishes as `name` of its user, without a directory; `published` is the spec's. */
+FilesSpec sandbox_files_spec(const Sandbox *sandbox, const char *name,
+                             char published[static PUBLISHED_ID_SIZE]);
+/* FilesDone: they are there, or cannot be had. */
+void sandbox_on_files(void *userdata, const Problem *failure);
+/* Limits the time until it is READY, or SPARE. */
+void sandbox_wait_for_start(Sandbox *sandbox);
 
 /* Serves the network that these options allow, under that name; does nothing when they allow nothing and
  * nothing was served. 0, or negative with the problem set. */
@@ -31,7 +36,7 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
                           Problem *problem);
 bool sandbox_is_proxied(const Sandbox *sandbox);
 
-/* Makes places and container; freed on failure. */
+/* Begins to make places and container; freed on failure. */
 int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
 /* Has the engine make or adopt it, and waits for that. As these; `data` as in ContainerSpec. */

@@ -11,8 +11,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-static int find_files(Sandbox *sandbox, Problem *problem);
-
 /* ---- all of them ---- */
 
 void sandboxes_init(Sandboxes *all)
@@ -543,6 +541,20 @@ static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions 
     return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
 }
 
+static void on_claimed(void *userdata, const Problem *failure)
+{
+    if (failure)
+        sandbox_close(userdata, failure->text);
+}
+
+static int claim_files(Sandbox *sandbox, const char *name, Problem *problem)
+{
+    char published[PUBLISHED_ID_SIZE];
+    const FilesSpec spec = sandbox_files_spec(sandbox, name, published);
+
+    return session_files_claim(&sandbox->files, &spec, on_claimed, sandbox, problem);
+}
+
 int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
                    Problem *problem)
 {
@@ -557,8 +569,7 @@ int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, Sessio
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
     sandbox->user = sandbox->files.user = assignment->user;
-    r = sandbox_claim_published(sandbox, assignment->output_id ? assignment->output_id : assignment->name,
-                                problem);
+    r = claim_files(sandbox, assignment->output_id ? assignment->output_id : assignment->name, problem);
     if (r == 0)
         become_assigned(sandbox, assignment, options);
     return r;
@@ -612,6 +623,23 @@ static void undo(Sandbox *sandbox)
     sandbox->guest = guest_free(sandbox->guest);
 }
 
+/* Asks once more for files that could not be had. Where the first answer is still to come the container waits
+ * for that. */
+static int find_files(Sandbox *sandbox, Problem *problem)
+{
+    _cleanup_(freep) char *id = NULL;
+    int r = 0;
+
+    if (sandbox->files.state == FILES_AMISS) {
+        id = strdup(sandbox->files.id);
+        session_files_leave(&sandbox->files);
+        r = id ? sandbox_restore_files(sandbox, id, true, problem)
+               : problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    sandbox->making = r == 0;
+    return r;
+}
+
 int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
 {
     const SandboxOwner *before = sandbox->owner;
@@ -620,14 +648,14 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
     sandbox->state = SANDBOX_WAKING;
     sandbox->owner = owner;
     sandbox->loads = true;
-    r = sandbox->places.amiss ? find_files(sandbox, problem) : 0;
+    r = sandbox_make_link(sandbox, sandbox->files.id, problem);
     if (r == 0)
-        r = sandbox_make_link(sandbox, problem);
-    if (r == 0) {
         sandbox->all->events->changed(sandbox);
-        r = sandbox_create_container(sandbox, problem);
-    }
+    if (r == 0)
+        r = sandbox->files.state == FILES_THERE ? sandbox_create_container(sandbox, problem)
+                                                : find_files(sandbox, problem);
     if (r == 0) {
+        sandbox_wait_for_start(sandbox);
         cpu_yield_wanted(&sandbox->cpu_yield);
         return 0;
     }
@@ -679,16 +707,20 @@ Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const cha
 
 int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem *problem)
 {
-    char published_id[PUBLISHED_ID_SIZE];
-    int r;
+    char published[PUBLISHED_ID_SIZE];
+    FilesSpec spec =
+        sandbox_files_spec(sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name, published);
 
-    sandbox_published_id(published_id, sandbox, sandbox->ephemeral ? sandbox->name + 1 : sandbox->name);
-    r = session_files_adopt(&sandbox->files, sandbox->all->paths->state_dir, id, published_id,
-                            sandbox->ephemeral, mounts, problem);
-    if (r == 0)
-        r = sandbox_watch_artifacts(sandbox, problem);
-    sandbox->places.amiss = r < 0;
-    return r;
+    spec.id = id;
+    return session_files_adopt(&sandbox->files, &spec, mounts, sandbox_on_files, sandbox, problem);
+}
+
+void sandbox_files_amiss(Sandbox *sandbox, const Problem *failure)
+{
+    if (sandbox->state == SANDBOX_PARKING || sandbox->state == SANDBOX_PARKED)
+        log_warn("saved session is not whole", "session=%s reason=%s", sandbox->name, failure->text);
+    else
+        sandbox_close(sandbox, failure->text);
 }
 
 int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secret, Problem *problem)
@@ -697,17 +729,6 @@ int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secr
                         sandbox, problem);
 
     return r < 0 ? r : sandbox_serve_network(sandbox, sandbox->name, &sandbox->options, problem);
-}
-
-/* Tries again to have its files. 0, or negative with the problem set. */
-static int find_files(Sandbox *sandbox, Problem *problem)
-{
-    _cleanup_(freep) char *id = strdup(sandbox->files.id);
-
-    if (!id)
-        return problem_set(problem, ERR_INTERNAL, "out of memory");
-    session_files_leave(&sandbox->files);
-    return sandbox_restore_files(sandbox, id, true, problem);
 }
 
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem)

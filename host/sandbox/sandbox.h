@@ -54,7 +54,7 @@ typedef struct SandboxOwner {
     /* A message that is about no request that is SENT; never NULL. -EPROTO with the problem set when no
      * honest supervisor says that. */
     int (*message)(Sandbox *sandbox, const Message *message, Problem *problem);
-    /* Its directories are there, and its container is begun. Not told where they need no thread. */
+    /* Its directories are there, and its container is begun. */
     void (*placed)(Sandbox *sandbox);
     /* The sandbox is READY, or SPARE. */
     void (*ready)(Sandbox *sandbox);
@@ -69,13 +69,6 @@ typedef struct SandboxOwner {
     /* The sandbox is PARKED. */
     void (*parked)(Sandbox *sandbox);
 } SandboxOwner;
-
-/* The making of its directories, as far as it takes time, and what became of it. */
-typedef struct SandboxPlaces {
-    bool amiss; /* of one that is PARKED: its files could not be had when it was taken over */
-    bool making;
-    void (*made)(Sandbox *sandbox, const Problem *failure);
-} SandboxPlaces;
 
 /* Prefix of names that no user gives: of a sandbox for one call, and of a spare. */
 #define PRIVATE_MARK "~"
@@ -120,7 +113,7 @@ struct Sandbox {
     SpareSpec spare_spec; /* of a spare */
 
     SessionFiles files;
-    SandboxPlaces places;
+    bool making;                       /* its container waits for them */
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
     bool held; /* exclusive requests wait: there are packages to come before any code */

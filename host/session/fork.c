@@ -136,11 +136,6 @@ static void on_copied(void *userdata, KeeperAnswer *answer)
         send_load(load);
 }
 
-static bool is_placed(const Sandbox *sandbox)
-{
-    return sandbox->files.id && !sandbox->places.making;
-}
-
 /* Has the files copied, once the origin's are as they are to be and there is a place for them. */
 static void copy(LoadOrder *load)
 {
@@ -149,7 +144,7 @@ static void copy(LoadOrder *load)
     Problem problem = PROBLEM_NULL;
     Copying *copying;
 
-    if (!fork->save || !fork->saved || load->asked || !is_placed(sandbox))
+    if (!fork->save || !fork->saved || load->asked || sandbox->files.state != FILES_THERE)
         return;
     origin = fork->save->order.to_guest.sandbox;
     copying = calloc(1, sizeof(*copying));

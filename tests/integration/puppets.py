@@ -317,10 +317,21 @@ def puppets(request):
         puppets.remove()
 
 
+def prepare(name, **more):
+    """Without a place to publish, and a disk."""
+    body = {"id": name, "as": None, "reader": None, "ephemeral": False, "disk": False, "bytes": MIB, "files": 100, "template": None}
+    return body | more
+
+
+def adopt(name, published):
+    return {"id": name, "as": published, "ephemeral": False, "bytes": MIB, "files": 100}
+
+
 def make_session(puppet, name="mine"):
-    puppet.done("MAKE", id=name, ephemeral=False, published=True)
-    puppet.done("FILL", id=name, bytes=None, files=None)
-    puppet.done("WATCH", id=name, bytes=MIB, files=100)
+    text, fds = puppet.ask("PREPARE", **prepare(name, **{"as": name}))
+    assert text == ""
+    for fd in fds:
+        os.close(fd)
 
 
 def put(path, **more):

@@ -315,3 +315,25 @@ def test_a_branch_that_makes_the_journal_be_written_anew(host):
         assert branch.run("x = 1").ok
         host.again()
         assert branch.run("x").result == "1"
+
+
+def test_a_journal_written_anew_knows_what_was_reported(host):
+    """As the keeper tells it, when it has grown, and as it was, when the options change."""
+    path = host.path("journals", "a.journal")
+    write = host.code("open('/session/artifacts/%s', 'w').write('1'); print('x' * %d)")
+
+    def is_new(before):
+        return os.stat(path).st_ino != before
+
+    with host.client.open("a") as session:
+        assert list(session.run(write % ("first", 1)).artifacts) == ["/session/artifacts/first"]
+        before = os.stat(path).st_ino
+        while not is_new(before):
+            session.run(write % ("many", 200000))
+        assert list(session.run(write % ("last", 1)).artifacts) == ["/session/artifacts/last"]
+        before = os.stat(path).st_ino
+        session.set_network({"allow": ["example.com"]})
+        assert is_new(before)
+        host.again()
+        assert session.run("1").artifacts == {}
+        assert list(session.run(write % ("first", 2)).artifacts) == ["/session/artifacts/first"]

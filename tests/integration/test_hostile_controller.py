@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from .puppets import JOB, MIB, PATIENCE, SECRET, get, make_session, message, opened_for, pending, pid_of, put, resident, send, still_works
+from .puppets import (
+    JOB, MIB, PATIENCE, SECRET, adopt, get, make_session, message, opened_for, pending, pid_of, prepare, put, resident, send, still_works
+)  # fmt: skip
 from .puppets import puppets  # noqa: F401
 
 pytestmark = [pytest.mark.engine, pytest.mark.once]
@@ -47,14 +49,16 @@ def test_ids_lead_nowhere(puppets):
     make_session(puppet)
     for name in IDS:
         for kind, body in (
-            ("MAKE", {"ephemeral": False, "published": True}), ("ADOPT", {"as": "z", "ephemeral": False}), ("REMOVE", {}), ("LEAVE", {}),
+            ("PREPARE", prepare("x")), ("ADOPT", adopt("x", "z")), ("REMOVE", {}), ("LEAVE", {}),
             ("GET", get("x")), ("PUT", put("x")), ("TAKE", {"budget": MIB}), ("RESTORE", {}), ("PUBLISH", {"work": False}), ("SYNC", {}),
         ):  # fmt: skip
             puppet.refused(kind, **(body | {"id": name}))
-        puppet.refused("ADOPT", id="new", ephemeral=False, **{"as": name})
-    puppet.done("MAKE", id="~spare", ephemeral=False, published=False)
+        puppet.refused("ADOPT", **adopt("new", name))
+        puppet.refused("PREPARE", **prepare("new", **{"as": name}))
+        puppet.refused("PREPARE", **prepare("new", template=name))
+    puppet.done("PREPARE", **prepare("~spare"))
     for name in IDS:
-        puppet.refused("CLAIM", id="~spare", reader=None, bytes=None, files=None, **{"as": name})
+        puppet.refused("CLAIM", id="~spare", reader=None, bytes=MIB, files=100, **{"as": name})
     puppet.done("REMOVE", id="~spare")
     still_works(puppets, puppet)
 
@@ -112,7 +116,7 @@ def test_a_directory_that_is_none(puppets):
     (sessions / "within").mkdir()
     (sessions / "within" / "files").symlink_to(puppets.directory)
     for name in ("linked", "within"):
-        puppet.refused("ADOPT", id=name, ephemeral=False, **{"as": name})
+        puppet.refused("ADOPT", **adopt(name, name))
         puppet.ask("REMOVE", id=name)
     assert puppets.path("secret").exists()
     (sessions / "linked").unlink(missing_ok=True)
@@ -162,11 +166,12 @@ def test_what_has_no_bounds(puppets):
     puppet.done("PUT", **put("x"))
     for kind, body in (
         ("GET", get("x", size=BIG)), ("PUT", put("x", data=b"x" * (MIB + 1))), ("PUT", put("x", offset=BIG)),
-        ("WATCH", {"id": "mine", "bytes": BIG, "files": BIG}), ("FILL_DISK", {"id": "mine", "bytes": BIG, "files": 1000}),
-        ("FILL_DISK", {"id": "mine", "bytes": 64 * MIB, "files": BIG}), ("FILL", {"id": "mine", "bytes": None, "files": None}),
+        ("PREPARE", prepare("new", bytes=BIG)), ("PREPARE", prepare("new", files=BIG)), ("PREPARE", prepare("new", reader=BIG)),
+        ("PREPARE", prepare("new", disk=True, bytes=1)), ("PREPARE", prepare("new", disk=True, bytes=64 * MIB, files=1)),
+        ("PREPARE", prepare("mine")), ("PREPARE", prepare("new", template="none")),
         ("KEEP", {"id": "mine", "checkpoint": "../x", "name": None, "bytes": 1}), ("KEEP", {"id": "mine", "checkpoint": "", "name": None, "bytes": 1}),
         ("STAGE", {"id": "mine", "checkpoint": ".."}), ("PRUNE", {"id": "mine", "checkpoints": ["../../x"]}),
-        ("TAKE", {"id": "mine", "budget": 0}), ("CLAIM", {"id": "mine", "as": "x", "reader": BIG, "bytes": None, "files": None}),
+        ("TAKE", {"id": "mine", "budget": 0}), ("CLAIM", {"id": "mine", "as": "x", "reader": BIG, "bytes": MIB, "files": 100}),
         ("REVIEW", {"keep_for": "x", "keep_size": 0}), ("REMOVE", {"id": 7}), ("REMOVE", {"id": None}), ("REMOVE", {}), ("REMOVE", {"id": ["mine"]}),
         ("GET", {"id": "mine"}), ("GET", get(b"\xff")),
     ):  # fmt: skip

@@ -124,7 +124,7 @@ def test_an_open_session_ends(host, idle):  # noqa: F811
 
 def test_a_machine_that_stops_while_it_wakes(host, idle):  # noqa: F811
     """Its container is being made, and what its supervisor connects to goes with /run."""
-    session = saved(host, idle, SLOW_BACK)
+    session = saved(host, idle, SLOW_BACK, memory=False)
     with host.limpetd.client(reconnect_timeout=0) as client:
         opening = Asking(client.attach, session.name)
         wait_for(lambda: supervisors(host.files(session.name)))

@@ -121,6 +121,8 @@ def test_artifacts_of_a_template_are_no_calls(pool, directory):
 
 @pytest.mark.engine
 def test_a_call_in_a_container_of_its_own(client, directory):
+    (directory / "artifacts").mkdir()
+    (directory / "artifacts" / "of-files").write_text("1")
     client.template("t", files=directory, env={"A": "1"}, setup="x = open('data/table.csv').read()")
     for _ in range(2):
         result = client.run("import os; x, os.environ['A']", template="t")

@@ -96,12 +96,13 @@ static ErrorCode ask(JobKind kind, const void *request)
 
 #define ASK(kind, ...)   ask(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
 #define BEGIN(kind, ...) begin(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
+#define PREPARE(name, ...)                                                                                   \
+    ASK(PREPARE, .id = text_of(name), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
+#define ADOPT(name, ...) ASK(ADOPT, .id = text_of(name), .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
 
 static void make_session(const char *id)
 {
-    assert_int_equal(ASK(MAKE, .id = text_of(id), .published = true), ERR_NONE);
-    assert_int_equal(ASK(FILL, .id = text_of(id), .bytes = NO_UINT, .files = NO_UINT), ERR_NONE);
-    assert_int_equal(ASK(WATCH, .id = text_of(id), .bytes = 1 << 20, .files = 1000), ERR_NONE);
+    assert_int_equal(PREPARE(id, .as = text_of(id)), ERR_NONE);
 }
 
 static const char *path_of(const char *name)
@@ -132,7 +133,6 @@ static void test_a_life(void **state)
 
     make_session("one");
     assert_true(exists("sessions/one/files/artifacts"));
-    assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
     assert_true(answered.descriptors[0] >= 0); /* from now on this says that there is something */
     int watch = dup(answered.descriptors[0]);
     assert_false(watch_fd_pending(watch));
@@ -187,12 +187,13 @@ static void test_ids_lead_nowhere(void **state)
     static const char *const ids[] = {"..", ".", "", "../elsewhere", "a/b", "/etc", ".hidden"};
 
     for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-        assert_int_equal(ASK(MAKE, .id = text_of(ids[i]), .published = true), ERR_BAD_REQUEST);
-        assert_int_equal(ASK(ADOPT, .id = text_of(ids[i]), .as = text_of("x")), ERR_BAD_REQUEST);
+        assert_int_equal(PREPARE(ids[i], .as = text_of("x")), ERR_BAD_REQUEST);
+        assert_int_equal(PREPARE("x", .as = text_of(ids[i])), ERR_BAD_REQUEST);
+        assert_int_equal(PREPARE("x", .template = text_of(ids[i])), ERR_BAD_REQUEST);
+        assert_int_equal(ADOPT(ids[i], .as = text_of("x")), ERR_BAD_REQUEST);
         assert_int_equal(ASK(REMOVE, .id = text_of(ids[i])), ERR_BAD_REQUEST);
     }
-    assert_int_equal(ASK(MAKE, .id = text_of("~spare")), ERR_NONE);
-    assert_int_equal(ASK(FILL, .id = text_of("~spare"), .bytes = NO_UINT, .files = NO_UINT), ERR_NONE);
+    assert_int_equal(PREPARE("~spare"), ERR_NONE);
     for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
         assert_int_equal(ASK(CLAIM, .id = text_of("~spare"), .as = text_of(ids[i]), .reader = NO_UINT,
                              .bytes = 1 << 20, .files = 100),
@@ -208,12 +209,24 @@ static void test_what_is_not_there(void **state)
     assert_int_equal(ASK(GET, .id = none, .path = text_of("x"), .size = 1), ERR_BAD_REQUEST);
     assert_int_equal(ASK(RESTORE, .id = none), ERR_BAD_REQUEST);
     assert_int_equal(ASK(REMOVE, .id = none), ERR_BAD_REQUEST);
-    assert_int_equal(ASK(MAKE, .id = none), ERR_NONE); /* it has neither files nor a place to publish yet */
-    assert_int_equal(ASK(PUBLISH, .id = none), ERR_INTERNAL);
-    assert_int_equal(ASK(WATCH, .id = none, .bytes = 1, .files = 1), ERR_INTERNAL);
-    assert_int_equal(ASK(GET, .id = none, .path = text_of("x"), .size = 1), ERR_INTERNAL);
-    assert_int_equal(ASK(TAKE, .id = none, .budget = 1), ERR_INTERNAL);
-    assert_int_equal(ASK(STAGE, .id = none, .checkpoint = text_of("c1")), ERR_INTERNAL);
+    assert_int_equal(PREPARE("none"), ERR_NONE);
+    assert_int_equal(ASK(PUBLISH, .id = none), ERR_INTERNAL); /* it has no place for that */
+}
+
+/* Nothing is left of a session that cannot be prepared, and one that is being prepared is nobody's. */
+static void test_preparing(void **state)
+{
+    Text one = text_of("one");
+
+    assert_int_not_equal(PREPARE("one", .as = one, .template = text_of("none")), ERR_NONE);
+    assert_false(exists("sessions/one"));
+    assert_int_equal(ASK(REMOVE, .id = one), ERR_BAD_REQUEST);
+    BEGIN(PREPARE, .id = one, .as = one, .reader = NO_UINT, .bytes = 1 << 20, .files = 1000);
+    assert_int_equal(ASK(PUBLISH, .id = one), ERR_BUSY);
+    answered.n = 0;
+    while (answered.n == 0)
+        loop_run(loop);
+    assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
 }
 
 static void test_nothing_twice(void **state)
@@ -221,10 +234,8 @@ static void test_nothing_twice(void **state)
     Text one = text_of("one");
 
     make_session("one");
-    assert_int_equal(ASK(MAKE, .id = one, .published = true), ERR_BUSY);
-    assert_int_equal(ASK(ADOPT, .id = one, .as = one), ERR_BUSY);
-    assert_int_equal(ASK(FILL, .id = one, .bytes = NO_UINT, .files = NO_UINT), ERR_BAD_REQUEST);
-    assert_int_equal(ASK(WATCH, .id = one, .bytes = 1, .files = 1), ERR_INTERNAL);
+    assert_int_equal(PREPARE("one", .as = one), ERR_BUSY);
+    assert_int_equal(ADOPT("one", .as = one), ERR_BUSY);
     assert_int_equal(ASK(CLAIM, .id = one, .as = one, .reader = NO_UINT, .bytes = 1, .files = 1),
                      ERR_BAD_REQUEST);
 }
@@ -251,11 +262,12 @@ static void test_numbers(void **state)
     Text one = text_of("one");
 
     make_session("one");
-    assert_int_equal(ASK(MAKE, .id = text_of("two"), .published = true), ERR_NONE);
-    assert_int_equal(ASK(WATCH, .id = text_of("two"), .bytes = UINT64_MAX - 1, .files = 1), ERR_BAD_REQUEST);
-    assert_int_equal(ASK(FILL_DISK, .id = text_of("two"), .bytes = UINT64_MAX - 1, .files = 1),
-                     ERR_BAD_REQUEST);
-    assert_int_equal(ASK(FILL_DISK, .id = text_of("two"), .bytes = 8 << 20, .files = 1000), ERR_BAD_REQUEST);
+    assert_int_equal(
+        ASK(PREPARE, .id = text_of("two"), .reader = NO_UINT, .bytes = UINT64_MAX - 1, .files = 1),
+        ERR_BAD_REQUEST);
+    assert_int_equal(
+        ASK(PREPARE, .id = text_of("two"), .reader = NO_UINT, .disk = true, .bytes = 8 << 20, .files = 1000),
+        ERR_BAD_REQUEST); /* there are none here */
     assert_int_equal(ASK(GET, .id = one, .path = text_of("x"), .size = UINT64_MAX - 1), ERR_BAD_REQUEST);
     assert_int_not_equal(
         ASK(PUT, .id = one, .path = text_of("x"), .offset = UINT64_MAX - 1, .data = text_of("z")), ERR_NONE);
@@ -296,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_copies_of_a_session_take_one_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_lead_nowhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_preparing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_paths_stay_below, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_numbers, set_up, tear_down),

@@ -74,17 +74,22 @@ static int tear_down(void **state)
     return remove_path(t.state_dir);
 }
 
-static int call(JobKind kind, const void *request)
+static void on_made(void *userdata, KeeperAnswer *answer)
 {
-    Problem problem = PROBLEM_NULL;
-
-    return keeper_call(t.client, kind, request, NULL, NULL, &problem);
+    assert_null(answer->problem);
+    *(bool *)userdata = true;
+    loop_stop(t.loop, 0);
 }
 
 static void make_session(const char *id)
 {
-    assert_int_equal(call(JOB_MAKE, &(JobMake){.id = text_of(id), .published = true}), 0);
-    assert_int_equal(call(JOB_FILL, &(JobFill){.id = text_of(id), .bytes = NO_UINT, .files = NO_UINT}), 0);
+    const JobPrepare prepare = {
+        .id = text_of(id), .as = text_of(id), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000};
+    bool made = false;
+
+    assert_int_equal(keeper_ask(t.client, ALICE, JOB_PREPARE, &prepare, on_made, &made), 0);
+    while (!made)
+        loop_run(t.loop);
 }
 
 static void begin_copy(uid_t user, const char *id)
@@ -140,20 +145,6 @@ static void test_one_user_s_jobs_hold_up_no_other_s(void **state)
     wait_for(2 + MANY);
 }
 
-/* The worker answers when it goes on, and nobody waits for that any more. */
-static void test_a_worker_that_stands_still_is_not_waited_for_twice(void **state)
-{
-    make_session("one");
-    assert_int_equal(kill(t.worker, SIGSTOP), 0);
-    assert_true(call(JOB_LEAVE, &(JobOf){.id = text_of("none")}) < 0);
-    for (int i = 0; i < 10; i++)
-        assert_true(call(JOB_LEAVE, &(JobOf){.id = text_of("none")}) < 0);
-    assert_int_equal(kill(t.worker, SIGCONT), 0);
-    begin_copy(ALICE, "one");
-    wait_for(1);
-    make_session("two");
-}
-
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -161,7 +152,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(test_many_slow_jobs_hold_up_no_fast_one),
         CLIENT_TEST(test_one_user_s_jobs_hold_up_no_other_s),
-        CLIENT_TEST(test_a_worker_that_stands_still_is_not_waited_for_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

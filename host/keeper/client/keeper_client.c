@@ -14,7 +14,6 @@
  * waits behind its user's. */
 #define UNDER_WAY_MAX     4u
 #define UNDER_WAY_OF_USER 3u
-#define CALL_SECONDS      10.0
 /* For what is under way when the client ends. */
 #define END_SECONDS 60.0
 
@@ -40,12 +39,11 @@ typedef struct Queue {
 struct KeeperClient {
     Loop *loop;
     Lane lanes[LANES];
-    bool sending;     /* amid what waits */
-    unsigned overdue; /* calls that nobody waits for any more */
-    Keeper *keeper;   /* in this process; or NULL, and */
-    KeeperLink link;  /* to another */
-    List asks;        /* without an answer so far, in the order they were made */
-    List late;        /* KeeperAsk: answers to be told */
+    bool sending;    /* amid what waits */
+    Keeper *keeper;  /* in this process; or NULL, and */
+    KeeperLink link; /* to another */
+    List asks;       /* without an answer so far, in the order they were made */
+    List late;       /* KeeperAsk: answers to be told */
     LoopIdle tell_late;
     uint64_t last_id;
 };
@@ -55,13 +53,11 @@ typedef struct KeeperAsk {
     List in_queue; /* while it waits */
     Queue *queue;  /* of a slow one */
     Lane *lane;
-    bool overdue;
     Buf request; /* until it is sent */
     uint64_t id;
     const JobType *type;
     KeeperDone *done;
     void *userdata;
-    Problem *problem; /* of a call, which waits; NULL otherwise */
     Buf answer;
     int descriptors[JOB_DESCRIPTORS];
 } KeeperAsk;
@@ -127,7 +123,6 @@ static KeeperAsk *next_waiting(Lane *lane)
 /* Takes an ask that has its answer off its lane, and sends those that wait. */
 static void over(KeeperClient *client, KeeperAsk *ask)
 {
-    client->overdue -= ask->overdue;
     if (!ask->lane)
         return;
     ask->lane->under_way--;
@@ -138,23 +133,16 @@ static void over(KeeperClient *client, KeeperAsk *ask)
 
 /* ---- what comes back ---- */
 
-static KeeperAsk *find_ask(const KeeperClient *client, uint64_t id)
+static KeeperAsk *take_ask(KeeperClient *client, uint64_t id)
 {
     KeeperAsk *ask;
 
     list_foreach (ask, &client->asks, KeeperAsk, link)
-        if (ask->id == id)
+        if (ask->id == id) {
+            list_remove(&ask->link);
             return ask;
+        }
     return NULL;
-}
-
-static KeeperAsk *take_ask(KeeperClient *client, uint64_t id)
-{
-    KeeperAsk *ask = find_ask(client, id);
-
-    if (ask)
-        list_remove(&ask->link);
-    return ask;
 }
 
 static int decode_failed(const Message *message, Problem *ret)
@@ -193,9 +181,7 @@ static void tell(KeeperAsk *ask)
 
     for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
         answer.descriptors[i] = take_fd(&ask->descriptors[i]);
-    if (ask->problem && failed)
-        *ask->problem = problem;
-    else if (ask->done)
+    if (ask->done)
         ask->done(ask->userdata, &answer);
     for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
         closep(&answer.descriptors[i]);
@@ -213,23 +199,15 @@ static void tell_late(LoopIdle *idle)
     }
 }
 
-/* Tells an answer once nothing else happens: it comes while somebody asks, or waits for another one. */
-static void tell_later(KeeperClient *client, KeeperAsk *ask)
-{
-    list_append(&client->late, &ask->link);
-    loop_idle_add(client->loop, &client->tell_late, tell_late);
-}
-
+/* Tells an answer once nothing else happens: it may come while somebody asks. */
 static void settle(KeeperClient *client, KeeperAsk *ask, Buf *bytes, const int *descriptors)
 {
     ask->answer = *bytes;
     memcpy(ask->descriptors, descriptors, sizeof(ask->descriptors));
     *bytes = BUF_NULL;
     over(client, ask);
-    if (ask->problem)
-        tell(ask);
-    else
-        tell_later(client, ask);
+    list_append(&client->late, &ask->link);
+    loop_idle_add(client->loop, &client->tell_late, tell_late);
 }
 
 static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
@@ -275,7 +253,7 @@ static const KeeperLinkEvents link_events = {.message = on_message, .lost = on_l
 
 /* NULL without memory for it. */
 static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done,
-                          void *userdata, Problem *problem)
+                          void *userdata)
 {
     KeeperAsk *ask = calloc(1, sizeof(*ask));
 
@@ -285,7 +263,6 @@ static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *reques
                        .type = job_type(kind),
                        .done = done,
                        .userdata = userdata,
-                       .problem = problem,
                        .descriptors = {-1, -1}};
     list_init(&ask->in_queue);
     list_init(&ask->link);
@@ -340,9 +317,9 @@ static void send_waiting(KeeperClient *client)
 int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
                void *userdata)
 {
-    Lane *lane = &client->lanes[kind == JOB_FILL_DISK ? LANE_DISKS : LANE_COPIES];
+    Lane *lane = &client->lanes[kind == JOB_PREPARE ? LANE_DISKS : LANE_COPIES];
     Queue *queue = job_type(kind)->slow ? queue_of(lane, user) : NULL;
-    KeeperAsk *ask = add_ask(client, kind, request, done, userdata, NULL);
+    KeeperAsk *ask = add_ask(client, kind, request, done, userdata);
 
     if (ask && queue) {
         ask->lane = lane;
@@ -378,52 +355,6 @@ void keeper_tell(KeeperClient *client, JobKind kind, const void *request)
 
     if (keeper_ask(client, NOBODYS, kind, request, on_told, (void *)type) < 0)
         log_warn("files of a session not kept as asked", "job=%s reason=out of memory", type->name);
-}
-
-/* Gives up an ask: its answer, when it comes, is nobody's. */
-static int give_up(KeeperClient *client, KeeperAsk *ask, Problem *problem)
-{
-    ask->problem = NULL;
-    ask->done = NULL;
-    ask->overdue = true;
-    if (client->overdue++ == 0)
-        log_error("files worker does not answer", "job=%s", ask->type->name);
-    return problem_set(problem, ERR_INTERNAL, "the files of sessions cannot be reached: no answer in %g s",
-                       CALL_SECONDS);
-}
-
-/* Once it has not answered in time nobody waits for it before it has. */
-static int wait_for(KeeperClient *client, uint64_t id, Problem *problem)
-{
-    uint64_t end = clock_now() + (client->overdue ? 0 : clock_from_seconds(CALL_SECONDS));
-    KeeperAsk *ask;
-
-    while (!client->keeper && (ask = find_ask(client, id))) {
-        uint64_t now = clock_now();
-
-        if (now >= end)
-            return give_up(client, ask, problem);
-        keeper_link_wait(&client->link, (int)((end - now) / NSEC_PER_MSEC) + 1);
-    }
-    return 0;
-}
-
-int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
-                Problem *problem)
-{
-    Problem failure = PROBLEM_NULL;
-    KeeperAsk *ask = add_ask(client, kind, request, done, userdata, &failure);
-    uint64_t id = client->last_id;
-
-    if (!ask)
-        return problem_set(problem, ERR_INTERNAL, "out of memory");
-    send_ask(client, ask);
-    if (wait_for(client, id, problem) < 0)
-        return -EPROTO;
-    if (failure.code == ERR_NONE)
-        return 0;
-    *problem = failure;
-    return -EPROTO;
 }
 
 /* ---- its life ---- */

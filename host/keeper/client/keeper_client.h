@@ -41,10 +41,3 @@ int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *reque
 
 /* Asks for one that is not slow and that nobody waits for: the log tells of a failure. */
 void keeper_tell(KeeperClient *client, JobKind kind, const void *request);
-
-/* Asks for one that is not slow and waits, at most ten seconds, and not at all while an earlier answer is
- * overdue: `done`, if there is one, has been told before this returns, unless it was not done: then it
- * returns -EPROTO with the problem set. The whole loop waits: only to take over what an earlier controller
- * left, and for a journal that is written anew. */
-int keeper_call(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done, void *userdata,
-                Problem *problem);

@@ -8,16 +8,21 @@
 #include "host/files/watch.h"
 #include "proto/base/log.h"
 
-/* ---- publications ---- */
+/* ---- asking ---- */
 
-typedef struct FilesPublication {
+/* A request that has no answer. */
+typedef struct FilesAsk {
     List link;           /* SessionFiles.asked */
     SessionFiles *files; /* NULL once they are gone */
-    FilesPlace place;
-    bool accepts; /* files count as reported: there is no list */
-    FilesPublished *done;
+    JobKind kind;
+    FilesPlace place; /* FILES_PLACES: both */
+    union {
+        FilesDone *done;
+        FilesPublished *published;
+        FilesReported *reported;
+    };
     void *userdata;
-} FilesPublication;
+} FilesAsk;
 
 /* An encoded array of reported files. */
 typedef struct Noted {
@@ -25,11 +30,43 @@ typedef struct Noted {
     Buf files;
 } Noted;
 
+static int ask(SessionFiles *files, const FilesAsk *what, const void *request, KeeperDone *answered)
+{
+    FilesAsk *ask = malloc(sizeof(*ask));
+    int r;
+
+    if (!ask)
+        return -ENOMEM;
+    *ask = *what;
+    ask->files = files;
+    list_append(&files->asked, &ask->link);
+    r = keeper_ask(files->keeper, files->user, ask->kind, request, answered, ask);
+    if (r == 0)
+        return 0;
+    list_remove(&ask->link);
+    free(ask);
+    return r;
+}
+
+/* Frees it. Its files are NULL if they are gone. */
+static FilesAsk take_asked(void *userdata)
+{
+    FilesAsk *ask = userdata, taken = *ask;
+
+    list_remove(&ask->link);
+    free(ask);
+    return taken;
+}
+
 bool session_files_dirty(const SessionFiles *files, FilesPlace place)
 {
     const Lookout *lookout = &files->lookouts[place];
+    const FilesAsk *ask;
 
-    return lookout->pending || lookout->asking > 0 || watch_fd_pending(lookout->fd);
+    list_foreach (ask, &files->asked, FilesAsk, link)
+        if (ask->place == place || ask->place == FILES_PLACES)
+            return true;
+    return lookout->pending || watch_fd_pending(lookout->fd);
 }
 
 /* ---- what was reported ---- */
@@ -69,13 +106,15 @@ static void note(SessionFiles *files, const Value *arrays)
     }
 }
 
-static int put_noted(SessionFiles *files, int (*put)(void *userdata, const Buf *reported), void *userdata)
+int session_files_put_reported(SessionFiles *files, FilesPut *put, void *userdata)
 {
     Noted *noted;
+    int r;
 
+    if (files->ephemeral)
+        return 0;
     list_foreach (noted, &files->noted, Noted, link) {
-        int r = put(userdata, &noted->files);
-
+        r = put(userdata, &noted->files);
         if (r < 0)
             return r;
     }
@@ -83,66 +122,28 @@ static int put_noted(SessionFiles *files, int (*put)(void *userdata, const Buf *
     return 0;
 }
 
-typedef struct Baseline {
-    int (*put)(void *userdata, const Buf *reported);
-    void *userdata;
-    int result;
-} Baseline;
-
-static void on_baseline(void *userdata, KeeperAnswer *answer)
+static void on_reported(void *userdata, KeeperAnswer *answer)
 {
-    Baseline *baseline = userdata;
-    const Value *arrays = &answer->body->as_BASELINE.files;
+    FilesAsk asked = take_asked(userdata);
 
-    for (uint32_t i = 0; baseline->result == 0 && i < value_count(arrays); i++) {
-        const msgpack_object *bytes = &arrays->array->ptr[i];
-        Buf files _cleanup_(buf_deinit) = BUF_NULL;
-
-        if (bytes->type != MSGPACK_OBJECT_BIN)
-            baseline->result = -EBADMSG;
-        else
-            baseline->result = buf_append(&files, bytes->via.bin.ptr, bytes->via.bin.size);
-        if (baseline->result == 0)
-            baseline->result = baseline->put(baseline->userdata, &files);
-    }
+    if (!asked.files)
+        return;
+    if (answer->body)
+        forget_noted(asked.files);
+    asked.reported(asked.userdata, answer->body ? &answer->body->as_BASELINE.files : NULL);
 }
 
-/* A publication that is under way may have reported what nobody has been told of. */
-int session_files_baseline(SessionFiles *files, bool all, int (*put)(void *userdata, const Buf *reported),
-                           void *userdata)
+int session_files_ask_reported(SessionFiles *files, FilesReported *done, void *userdata)
 {
     const JobOf request = {.id = text_of(files->id)};
-    Baseline baseline = {put, userdata, 0};
-    Problem problem = PROBLEM_NULL;
 
-    if (!files->has_reported || files->ephemeral)
-        return 0;
-    if (!all)
-        return put_noted(files, put, userdata);
-    if (files->lookouts[FILES_SESSION].asking > 0)
-        return -EBUSY;
-    if (keeper_call(files->keeper, JOB_BASELINE, &request, on_baseline, &baseline, &problem) < 0)
-        return -EIO;
-    if (baseline.result == 0)
-        forget_noted(files);
-    return baseline.result;
+    return ask(
+        files,
+        &(FilesAsk){.kind = JOB_BASELINE, .place = FILES_PLACES, .reported = done, .userdata = userdata},
+        &request, on_reported);
 }
 
 /* ---- publishing ---- */
-
-/* Forgets the files in publications that have no answer yet, whose askers are told all the same, and what was
- * noted. */
-static void publications_forget(SessionFiles *files)
-{
-    FilesPublication *publication;
-
-    list_foreach (publication, &files->asked, FilesPublication, link) {
-        publication->files = NULL;
-        list_remove(&publication->link);
-        list_init(&publication->link);
-    }
-    forget_noted(files);
-}
 
 static bool add_artifact(ArtifactList *list, const JobArtifact *row)
 {
@@ -186,52 +187,33 @@ static void look_elsewhere(Lookout *lookout, const JobPublished *published, int 
 
 static void on_published(void *userdata, KeeperAnswer *answer)
 {
-    FilesPublication *publication = userdata;
-    SessionFiles *files = publication->files;
+    FilesAsk asked = take_asked(userdata);
     const JobPublished *published = answer->body ? &answer->body->as_PUBLISH : NULL;
-    ArtifactList *list = published && !publication->accepts ? list_of(published) : NULL;
+    ArtifactList *list = published && asked.kind == JOB_PUBLISH ? list_of(published) : NULL;
 
-    if (files) {
-        list_remove(&publication->link);
-        files->lookouts[publication->place].asking--;
+    if (asked.files && published) {
+        look_elsewhere(&asked.files->lookouts[asked.place], published, &answer->descriptors[0]);
+        note(asked.files, &published->noted);
     }
-    if (files && published) {
-        look_elsewhere(&files->lookouts[publication->place], published, &answer->descriptors[0]);
-        note(files, &published->noted);
-    }
-    publication->done(publication->userdata, list);
-    free(publication);
+    asked.published(asked.userdata, list);
 }
 
-static int ask(SessionFiles *files, JobKind kind, FilesPlace place, FilesPublished *done, void *userdata)
+static int publish(SessionFiles *files, JobKind kind, FilesPlace place, FilesPublished *done, void *userdata)
 {
     const JobPublish request = {.id = text_of(files->id), .work = place == FILES_WORK};
-    FilesPublication *publication = calloc(1, sizeof(*publication));
-    int r;
 
-    if (!publication)
-        return -ENOMEM;
-    *publication = (FilesPublication){
-        .files = files, .place = place, .accepts = kind == JOB_ACCEPT, .done = done, .userdata = userdata};
-    list_append(&files->asked, &publication->link);
-    files->lookouts[place].asking++;
-    r = keeper_ask(files->keeper, files->user, kind, &request, on_published, publication);
-    if (r < 0) {
-        files->lookouts[place].asking--;
-        list_remove(&publication->link);
-        free(publication);
-    }
-    return r;
+    return ask(files, &(FilesAsk){.kind = kind, .place = place, .published = done, .userdata = userdata},
+               &request, on_published);
 }
 
 int session_files_publish(SessionFiles *files, FilesPlace place, FilesPublished *done, void *userdata)
 {
-    return ask(files, JOB_PUBLISH, place, done, userdata);
+    return publish(files, JOB_PUBLISH, place, done, userdata);
 }
 
 int session_files_accept(SessionFiles *files, FilesPublished *done, void *userdata)
 {
-    return ask(files, JOB_ACCEPT, FILES_SESSION, done, userdata);
+    return publish(files, JOB_ACCEPT, FILES_SESSION, done, userdata);
 }
 
 /* ---- the files of a sandbox ---- */
@@ -245,18 +227,26 @@ void session_files_init(SessionFiles *files, KeeperClient *keeper)
     list_init(&files->noted);
 }
 
+/* Forgets them: whoever waits for a publication is told all the same. */
 static void forget(SessionFiles *files)
 {
     KeeperClient *keeper = files->keeper;
+    uid_t user = files->user;
+    FilesAsk *ask;
 
     for (FilesPlace place = 0; place < FILES_PLACES; place++)
         close_fd(&files->lookouts[place].fd);
-    publications_forget(files);
+    list_foreach (ask, &files->asked, FilesAsk, link) {
+        ask->files = NULL;
+        list_remove(&ask->link);
+        list_init(&ask->link);
+    }
+    forget_noted(files);
     free(files->id);
-    free(files->published_id);
     free(files->files_path);
     free(files->scratch_path);
     session_files_init(files, keeper);
+    files->user = user;
 }
 
 /* STATE_DIR/sessions/ID/TAIL */
@@ -268,115 +258,109 @@ static char *format_path(const char *state_dir, const char *id, const char *tail
 }
 
 /* False when out of memory, with the problem set and nothing known. */
-static bool name(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
-                 bool ephemeral, Problem *problem)
+static bool name(SessionFiles *files, const FilesSpec *spec, Problem *problem)
 {
-    files->id = strdup(id);
-    files->published_id = published_id ? strdup(published_id) : NULL;
-    files->files_path = format_path(state_dir, id, "files");
-    files->scratch_path = format_path(state_dir, id, "scratch");
-    files->ephemeral = ephemeral;
-    if (files->id && files->files_path && files->scratch_path && (files->published_id || !published_id))
+    files->id = strdup(spec->id);
+    files->files_path = format_path(spec->state_dir, spec->id, "files");
+    files->scratch_path = format_path(spec->state_dir, spec->id, "scratch");
+    files->ephemeral = spec->ephemeral;
+    if (files->id && files->files_path && files->scratch_path)
         return true;
     forget(files);
     problem_set(problem, ERR_INTERNAL, "out of memory");
     return false;
 }
 
-int session_files_make(SessionFiles *files, const char *state_dir, const char *id, bool ephemeral,
-                       bool published, Problem *problem)
+static void look_out(SessionFiles *files, const JobWatched *watched, int descriptors[static JOB_DESCRIPTORS])
 {
-    const JobMake make = {.id = text_of(id), .ephemeral = ephemeral, .published = published};
-    int r;
+    Lookout *session = &files->lookouts[FILES_SESSION], *work = &files->lookouts[FILES_WORK];
 
-    if (!name(files, state_dir, id, published ? id : NULL, ephemeral, problem))
-        return -EPROTO;
-    r = keeper_call(files->keeper, JOB_MAKE, &make, NULL, NULL, problem);
-    if (r < 0)
-        forget(files);
-    return r;
+    session->pending = watched->pending;
+    if (watched->watched)
+        session->fd = take_fd(&descriptors[0]);
+    work->pending = watched->work_pending;
+    if (watched->work_watched)
+        work->fd = take_fd(&descriptors[watched->watched]);
 }
-
-int session_files_fill(SessionFiles *files, Problem *problem)
-{
-    const JobFill fill = {.id = text_of(files->id), .bytes = NO_UINT, .files = NO_UINT};
-
-    return keeper_call(files->keeper, JOB_FILL, &fill, NULL, NULL, problem);
-}
-
-int session_files_fill_disk(SessionFiles *files, FilesRoom size, KeeperDone *done, void *userdata,
-                            Problem *problem)
-{
-    const JobFill fill = {.id = text_of(files->id), .bytes = size.bytes, .files = size.files};
-
-    if (keeper_ask(files->keeper, files->user, JOB_FILL_DISK, &fill, done, userdata) < 0)
-        return problem_set(problem, ERR_INTERNAL, "out of memory");
-    return 0;
-}
-
-int session_files_put_template(SessionFiles *files, const char *template, KeeperDone *done, void *userdata,
-                               Problem *problem)
-{
-    const JobTemplate put = {.id = text_of(files->id), .template = text_of(template), .budget = NO_UINT};
-
-    if (keeper_ask(files->keeper, files->user, JOB_PUT_TEMPLATE, &put, done, userdata) < 0)
-        return problem_set(problem, ERR_INTERNAL, "out of memory");
-    return 0;
-}
-
-/* ---- watching ---- */
 
 static void on_watched(void *userdata, KeeperAnswer *answer)
 {
-    SessionFiles *files = userdata;
-    const JobWatched *watched = &answer->body->as_WATCH;
+    FilesAsk asked = take_asked(userdata);
 
-    files->lookouts[FILES_SESSION].pending = watched->pending;
-    if (watched->watched)
-        files->lookouts[FILES_SESSION].fd = take_fd(&answer->descriptors[0]);
-    files->lookouts[FILES_WORK].pending = watched->work_pending;
-    if (watched->work_watched)
-        files->lookouts[FILES_WORK].fd = take_fd(&answer->descriptors[watched->watched]);
+    if (!asked.files)
+        return;
+    if (!answer->problem) {
+        asked.files->state = FILES_THERE;
+        look_out(asked.files, &answer->body->as_PREPARE, answer->descriptors);
+    } else if (asked.kind != JOB_CLAIM) {
+        asked.files->state = asked.kind == JOB_ADOPT ? FILES_AMISS : FILES_NONE;
+    }
+    asked.done(asked.userdata, answer->problem);
 }
 
-int session_files_watch(SessionFiles *files, FilesRoom room, Problem *problem)
+/* Asks for something that is answered with what is watched. */
+static int ask_watched(SessionFiles *files, JobKind kind, const void *request, FilesDone *done,
+                       void *userdata, Problem *problem)
 {
-    const JobWatch watch = {.id = text_of(files->id), .bytes = room.bytes, .files = room.files};
+    const FilesAsk what = {.kind = kind, .place = FILES_PLACES, .done = done, .userdata = userdata};
 
-    return keeper_call(files->keeper, JOB_WATCH, &watch, on_watched, files, problem);
+    if (ask(files, &what, request, on_watched) == 0)
+        return 0;
+    return problem_set(problem, ERR_INTERNAL, "out of memory");
 }
 
-int session_files_claim(SessionFiles *files, const char *as, uint64_t reader, const FilesRoom *room,
+int session_files_prepare(SessionFiles *files, const FilesSpec *spec, FilesDone *done, void *userdata,
+                          Problem *problem)
+{
+    const JobPrepare prepare = {.id = text_of(spec->id),
+                                .as = text_of(spec->published),
+                                .reader = spec->reader,
+                                .ephemeral = spec->ephemeral,
+                                .disk = spec->disk,
+                                .bytes = spec->room.bytes,
+                                .files = spec->room.files,
+                                .template = text_of(spec->template)};
+
+    if (!name(files, spec, problem))
+        return -EPROTO;
+    files->state = FILES_ASKED;
+    if (ask_watched(files, JOB_PREPARE, &prepare, done, userdata, problem) == 0)
+        return 0;
+    forget(files);
+    return -EPROTO;
+}
+
+int session_files_claim(SessionFiles *files, const FilesSpec *spec, FilesDone *done, void *userdata,
                         Problem *problem)
 {
     const JobClaim claim = {.id = text_of(files->id),
-                            .as = text_of(as),
-                            .reader = reader,
-                            .bytes = room ? room->bytes : NO_UINT,
-                            .files = room ? room->files : NO_UINT};
-    char *published_id = strdup(as);
-    int r = published_id
-                ? keeper_call(files->keeper, JOB_CLAIM, &claim, room ? on_watched : NULL, files, problem)
-                : problem_set(problem, ERR_INTERNAL, "out of memory");
+                            .as = text_of(spec->published),
+                            .reader = spec->reader,
+                            .bytes = spec->room.bytes,
+                            .files = spec->room.files};
 
-    if (r == 0)
-        files->published_id = published_id;
-    else
-        free(published_id);
-    return r;
+    return ask_watched(files, JOB_CLAIM, &claim, done, userdata, problem);
 }
 
 /* ---- taking over, and giving up ---- */
 
-int session_files_adopt(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
-                        bool ephemeral, bool mounts, Problem *problem)
+int session_files_adopt(SessionFiles *files, const FilesSpec *spec, bool mounts, FilesDone *done,
+                        void *userdata, Problem *problem)
 {
-    const JobAdopt adopt = {
-        .id = text_of(id), .as = text_of(published_id), .ephemeral = ephemeral, .mounts = mounts};
+    const JobAdopt adopt = {.id = text_of(spec->id),
+                            .as = text_of(spec->published),
+                            .ephemeral = spec->ephemeral,
+                            .mounts = mounts,
+                            .bytes = spec->room.bytes,
+                            .files = spec->room.files};
 
-    if (!name(files, state_dir, id, published_id, ephemeral, problem))
+    if (!name(files, spec, problem))
         return -EPROTO;
-    return keeper_call(files->keeper, JOB_ADOPT, &adopt, NULL, NULL, problem);
+    files->state = FILES_ASKED;
+    if (ask_watched(files, JOB_ADOPT, &adopt, done, userdata, problem) == 0)
+        return 0;
+    files->state = FILES_AMISS;
+    return -EPROTO;
 }
 
 static void on_synced(void *userdata, KeeperAnswer *answer)
@@ -403,7 +387,7 @@ void session_files_reported(SessionFiles *files, const msgpack_object_array *rep
 
 static void end(SessionFiles *files, JobKind kind)
 {
-    if (files->id)
+    if (files->state != FILES_NONE)
         keeper_tell(files->keeper, kind, &(JobOf){.id = text_of(files->id)});
     forget(files);
 }

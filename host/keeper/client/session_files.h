@@ -13,60 +13,69 @@ typedef enum FilesPlace {
 } FilesPlace;
 
 typedef struct Lookout {
-    int fd;          /* -1: none */
-    bool pending;    /* there may be something, whatever the descriptor says */
-    unsigned asking; /* publications without an answer */
+    int fd;       /* -1: none */
+    bool pending; /* there may be something, whatever the descriptor says */
 } Lookout;
+
+/* State of the files, as far as the keeper has said. */
+typedef enum FilesState {
+    FILES_NONE,  /* it has none */
+    FILES_ASKED, /* to be prepared, or to be taken over */
+    FILES_THERE,
+    FILES_AMISS, /* it has some, which cannot be used */
+} FilesState;
 
 typedef struct SessionFiles {
     KeeperClient *keeper;
+    FilesState state;
     uid_t user;         /* for whom it is asked */
     char *id;           /* of the directory; NULL: there is none */
-    char *published_id; /* NULL until it is settled */
     char *files_path;   /* host path of /session */
     char *scratch_path; /* of /tmp and others: sessiondir.h */
     bool ephemeral;     /* with /work */
     Lookout lookouts[FILES_PLACES];
-    List asked;        /* publications that have no answer */
-    bool has_reported; /* there may be something to be told by session_files_baseline() */
+    List asked;        /* FilesAsk: what has no answer */
+    bool has_reported; /* there may be something to be told by session_files_ask_reported() */
     List noted;        /* reported since they were last asked for */
 } SessionFiles;
+
+/* Initializes the files of a session that has none yet. */
+void session_files_init(SessionFiles *files, KeeperClient *keeper);
+
+/* Told what becomes of a request: `failure` is NULL when it was done. Nobody is told once the files are
+ * removed, or left. */
+typedef void FilesDone(void *userdata, const Problem *failure);
 
 /* As much as the copies may take. */
 typedef struct FilesRoom {
     uint64_t bytes, files;
 } FilesRoom;
 
-/* Initializes the files of a session that has none yet. */
-void session_files_init(SessionFiles *files, KeeperClient *keeper);
+typedef struct FilesSpec {
+    const char *state_dir;
+    const char *id;        /* of the directory */
+    const char *published; /* id of what is published; NULL: session_files_claim() says so later */
+    uint64_t reader;       /* besides us, of that; NO_UINT: nobody */
+    FilesRoom room;
+    bool ephemeral;
+    bool disk;            /* they are on a disk of their own, as large as the room */
+    const char *template; /* whose files are put there; NULL: none */
+} FilesSpec;
 
-/* Makes the directory `id`, where what is left is published too if it is `published`. What an earlier life of
- * that id left goes. 0, or -EPROTO with the problem set and nothing made; so below. */
-int session_files_make(SessionFiles *files, const char *state_dir, const char *id, bool ephemeral,
-                       bool published, Problem *problem);
+/* Has them made; what an earlier life of that id left goes. `done` is always told, and they are removed only
+ * then. Where it fails nothing is left of them. 0, or -EPROTO with the problem set and nothing begun; so
+ * below. */
+int session_files_prepare(SessionFiles *files, const FilesSpec *spec, FilesDone *done, void *userdata,
+                          Problem *problem);
 
-/* Makes what sandboxed code writes to. On a disk of its own: `done` is told when it is there; it may be
- * removed only then. */
-int session_files_fill(SessionFiles *files, Problem *problem);
-int session_files_fill_disk(SessionFiles *files, FilesRoom size, KeeperDone *done, void *userdata,
-                            Problem *problem);
-
-/* Puts the files of a template there; it may be removed only when `done` has been told. */
-int session_files_put_template(SessionFiles *files, const char *template, KeeperDone *done, void *userdata,
-                               Problem *problem);
-
-/* Begins to watch what is left in artifacts. */
-int session_files_watch(SessionFiles *files, FilesRoom room, Problem *problem);
-
-/* Settles under which id that is published, for a `reader` to read besides us, or nobody (NO_UINT). No cell
- * can have left anything yet: where there is `room`, and not NULL, it is watched from then on. */
-int session_files_claim(SessionFiles *files, const char *as, uint64_t reader, const FilesRoom *room,
+/* Settles where those without a `published` publish. No cell has left anything yet. */
+int session_files_claim(SessionFiles *files, const FilesSpec *spec, FilesDone *done, void *userdata,
                         Problem *problem);
 
 /* Takes over those that an earlier process made. `mounts`: their disk is mounted where it is not. Also when
  * that fails there is something to be removed. */
-int session_files_adopt(SessionFiles *files, const char *state_dir, const char *id, const char *published_id,
-                        bool ephemeral, bool mounts, Problem *problem);
+int session_files_adopt(SessionFiles *files, const FilesSpec *spec, bool mounts, FilesDone *done,
+                        void *userdata, Problem *problem);
 
 /* Begins to have them written to what holds them, so that they outlive the machine's next start. */
 void session_files_sync(SessionFiles *files);
@@ -92,8 +101,12 @@ typedef void FilesPublished(void *userdata, ArtifactList *list);
 int session_files_publish(SessionFiles *files, FilesPlace place, FilesPublished *done, void *userdata);
 int session_files_accept(SessionFiles *files, FilesPublished *done, void *userdata);
 
-/* Calls `put` with encoded arrays of what was reported of /session/artifacts since it was last asked for, or
- * `all` (not while a publication is under way: -EBUSY), until it returns a negative errno, and returns that.
- * Of an ephemeral one nothing is told. */
-int session_files_baseline(SessionFiles *files, bool all, int (*put)(void *userdata, const Buf *reported),
-                           void *userdata);
+/* Calls `put` with encoded arrays of what was reported of /session/artifacts since it was last asked for,
+ * until it returns a negative errno, and returns that. Of an ephemeral one nothing is told; so below. */
+typedef int FilesPut(void *userdata, const Buf *reported);
+int session_files_put_reported(SessionFiles *files, FilesPut *put, void *userdata);
+
+/* Asks for all that was reported. `reported` are encoded arrays, as bytes; NULL where they cannot be had now.
+ * All that session_files_put_reported() would tell is in them. Nobody is told once the files are gone. */
+typedef void FilesReported(void *userdata, const Value *reported);
+int session_files_ask_reported(SessionFiles *files, FilesReported *done, void *userdata);
