@@ -140,6 +140,23 @@ void result_tell(PyObject *function)
     Py_XSETREF(told, Py_XNewRef(function));
 }
 
+static PyObject *before_cell, *after_cell; /* NULL where nobody wants to know */
+
+void cells_tell(PyObject *before, PyObject *after)
+{
+    Py_XSETREF(before_cell, Py_XNewRef(before));
+    Py_XSETREF(after_cell, Py_XNewRef(after));
+}
+
+static void call_around(PyObject *function)
+{
+    if (!function)
+        return;
+    guard_begin_runtime();
+    _pyref_ PyObject *done = PyObject_CallNoArgs(function);
+    PyErr_Clear();
+}
+
 static PyObject *describe_failure(PyObject *value, PyObject *exception)
 {
     const char *type = Py_TYPE(value)->tp_name, *name = Py_TYPE(exception)->tp_name;
@@ -373,6 +390,7 @@ static PyObject *run_python(const CellRequest *cell, PyObject *source)
         PyUnicode_FromFormat("<cell %llu>", (unsigned long long)cell->execution_count);
     Compiled compiled _cleanup_(compiled_deinit) = {0};
 
+    call_around(before_cell);
     forget_warnings();
     if (!filename || source_register(filename, source) < 0 || compile_cell(source, filename, &compiled) < 0)
         return NULL;
@@ -494,6 +512,7 @@ int cell_run(const CellRequest *cell, Buf *reply)
         end_child(!value);
     report(cell, value, &outcome);
     Py_XDECREF(value);
+    call_around(after_cell);
     if (cell->script)
         end(runtime.end_script, &outcome);
     if (cell->last)

@@ -22,6 +22,9 @@ PyObject *result_repr(PyObject *value);
 /* From now on each value is given to this as well: function(execution_count, value). */
 void result_tell(PyObject *function);
 
+/* From now on these are called before and after each cell; what they raise is dropped. */
+void cells_tell(PyObject *before, PyObject *after);
+
 /* displayhook(value): that hook. While nothing is shown, Python's own, which prints. */
 PyObject *result_displayhook(PyObject *module, PyObject *value);
 

@@ -37,6 +37,17 @@ static PyObject *tell_results(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
+/* tell_cells(before, after), see call.h. */
+static PyObject *tell_cells(PyObject *module, PyObject *args)
+{
+    PyObject *before, *after;
+
+    if (!PyArg_ParseTuple(args, "OO", &before, &after))
+        return NULL;
+    cells_tell(before, after);
+    Py_RETURN_NONE;
+}
+
 /* set_language(function), see call.h. */
 static PyObject *set_language(PyObject *module, PyObject *function)
 {
@@ -92,6 +103,7 @@ static PyObject *character_size(PyObject *module, PyObject *text)
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
+    {"tell_cells", tell_cells, METH_VARARGS, NULL},
     {"tell_results", tell_results, METH_O, NULL},
     {"displayhook", result_displayhook, METH_O, NULL},
     {"set_language", set_language, METH_O, NULL},

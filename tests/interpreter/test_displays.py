@@ -1,4 +1,4 @@
-"""Rich values: display(), _repr_*_ methods, figures, and the stand-in for IPython."""
+"""Rich values: display(), _repr_*_ methods, figures, and what IPython shows."""
 
 import base64
 
@@ -272,9 +272,6 @@ def test_display_from_threads_of_the_cell(session):
     assert len(displays(session, code)) == 80
 
 
-# The stand-in for IPython. Where a real one is installed these test that it reaches us.
-
-
 def test_ipython_imports(session):
     code = (
         "from IPython.display import display as d, HTML, Image, SVG, Markdown, Latex, JSON, Javascript, Pretty\n"
@@ -331,7 +328,7 @@ def test_get_ipython(session):
     assert session.run("from IPython import get_ipython\nprint(get_ipython())").stdout == "None\n"
 
 
-def test_a_real_ipython_wins_and_reaches_us(session):
+def test_an_ipython_of_the_session_reaches_us(session):
     core = session.directory / "IPython" / "core"
     core.mkdir(parents=True)
     (core.parent / "__init__.py").write_text("real = True")

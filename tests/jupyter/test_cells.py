@@ -88,16 +88,6 @@ def test_lines_for_the_shell_run_in_the_sandbox(notebook):
     assert notebook.run("sign = 7 % 4\n'!no %line?'").result == "'!no %line?'"
 
 
-@pytest.mark.parametrize(
-    "code", ["%conda install numpy", "x = 1\n%uv pip install numpy", "!pwd\n%conda install y"]
-)
-def test_installing_is_refused_with_a_sentence(notebook, code):
-    cell = notebook.run(code)
-    assert cell.of("error")[0]["ename"] == "UsageError" and "packages come with the image" in cell.traceback
-    assert "limpet image build --pip" in cell.traceback
-    assert cell.stdout == ""
-
-
 def test_asking_for_inline_figures_is_no_mistake(notebook):
     assert notebook.run("%matplotlib inline\ninline = 1").status == "ok"
     assert notebook.run("inline").result == "1"

@@ -117,7 +117,7 @@ def test_after_a_crash_and_a_reset(notebook, limpetd):
 
 
 def test_output_goes_where_it_is_wanted(notebook):
-    cell = notebook.run("out = w.Output(); out")
+    cell = notebook.run("here = %pwd\nout = w.Output(); out")
     model, _ = opened(cell, "OutputModel")
     request = notebook.start("with out:\n    print('a'); display(1); 1/0\nprint('b')")
     told = notebook.finish(request)

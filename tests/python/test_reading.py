@@ -103,7 +103,7 @@ OSError: gone
         (OF_LIBRARIES, OF_LIBRARIES),
         ("SyntaxError: invalid syntax", "SyntaxError: invalid syntax"),
         (
-            "  File \"<cell 1>\", line 1, in <module>\n    __import__('limpet_magics').line('cd', 'nowhere')\nOSError: no",
+            "  File \"<cell 1>\", line 1, in <module>\n    __import__('limpet_magics').shell.run_line_magic('cd', 'nowhere')\nOSError: no",
             '  File "<cell 1>", line 1, in <module>\n    %cd nowhere\nOSError: no',
         ),
     ],
@@ -113,7 +113,7 @@ def test_tracebacks(told, read):
     assert reading.traceback(told) == read
 
 
-MAGICS = "__import__('limpet_magics')"
+MAGICS = "__import__('limpet_magics').shell"
 BROKEN = "page = '''\n```python\nx = 1\n```\n'''\nprint(page"
 
 
@@ -127,27 +127,27 @@ BROKEN = "page = '''\n```python\nx = 1\n```\n'''\nprint(page"
         ("````python title=a.py\nx = '''\n```\n'''\n````", "x = '''\n```\n'''"),
         ("```python\nx = 1", "x = 1"),
         ("```python\n```", ""),
-        ("```bash\nls -l\n```", f"{MAGICS}.cell('bash', '', 'ls -l')"),
+        ("```bash\nls -l\n```", f"{MAGICS}.run_cell_magic('bash', '', 'ls -l')"),
         ("```python\n!ls\n```", f"{MAGICS}.system('ls')"),
         ("x = '''\n```\n'''", "x = '''\n```\n'''"),
         ("!pip install x\nimport x", f"{MAGICS}.system('pip install x')\nimport x"),
-        ("%pip install x", f"{MAGICS}.line('pip', 'install x')"),
+        ("%pip install x", f"{MAGICS}.run_line_magic('pip', 'install x')"),
         ("if 1:\n    !ls {here}", f"if 1:\n    {MAGICS}.system('ls {{here}}')"),
         ("files = !ls", f"files = {MAGICS}.getoutput('ls')"),
-        ("t = %time 6 * 7", f"t = {MAGICS}.line('time', '6 * 7')"),
-        ("%matplotlib inline\nx = 1", "None\nx = 1"),
-        ("%%bash\necho $HOME", f"{MAGICS}.cell('bash', '', 'echo $HOME')"),
-        ("%%time\n!ls", f"""{MAGICS}.cell('time', '', "{MAGICS}.system('ls')")"""),
+        ("t = %time 6 * 7", f"t = {MAGICS}.run_line_magic('time', '6 * 7')"),
+        ("%matplotlib inline\nx = 1", f"{MAGICS}.run_line_magic('matplotlib', 'inline')\nx = 1"),
+        ("%%bash\necho $HOME", f"{MAGICS}.run_cell_magic('bash', '', 'echo $HOME')"),
+        ("%%time\n!ls", f"""{MAGICS}.run_cell_magic('time', '', "{MAGICS}.system('ls')")"""),
         ("!ls\npage = '''\n%pwd\n!no\n'''", f"{MAGICS}.system('ls')\npage = '''\n%pwd\n!no\n'''"),
         ("~~~python\nx = 1\n~~~", "x = 1"),
         ("  ```python\n  if x:\n    y\n  ```", "if x:\n  y"),
         ("Here is the code:\n```python\nx = 1\n```\nIt sets x.", "x = 1"),
-        ("```python\nx = 1\n```\n```text\n2\n```\n```sh\nls\n```", f"x = 1\n{MAGICS}.cell('bash', '', 'ls')"),
+        ("```python\nx = 1\n```\n```text\n2\n```\n```sh\nls\n```", f"x = 1\n{MAGICS}.run_cell_magic('bash', '', 'ls')"),
         (BROKEN, BROKEN),
         ("~~~5", "~~~5"),
         ("    x = 1\n    if x:\n        y", "x = 1\nif x:\n    y"),
         (">>> x = 1\n>>> if x:\n...     x\n...\n1", "x = 1\nif x:\n    x\n"),
-        ("pip install -q x\nimport x", f"{MAGICS}.line('pip', 'install -q x')\nimport x"),
+        ("pip install -q x\nimport x", f"{MAGICS}.run_line_magic('pip', 'install -q x')\nimport x"),
         ("7 %x", "7 %x"),
         ("%nosuch 1", "%nosuch 1"),
     ],

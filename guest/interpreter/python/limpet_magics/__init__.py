@@ -1,102 +1,58 @@
-"""The commands of IPython that the cells of a notebook may use: its kernel puts calls of these in their place.
+"""The commands of IPython in a cell, which have become calls of get_ipython(), or of ``limpet_magics.shell``.
 
-``%name text`` is ``line("name", "text")``, ``%%name text`` with what is below it ``cell("name", "text", body)``,
-``!command`` is ``system("command")`` and ``x = !command`` has ``getoutput("command")``. They see the names of the frame
-that calls.
+Those of commands.py cost next to nothing. Any other makes IPython's own shell, once: a quarter of a second, and 25 to 45 MB.
 """
 
 import sys
 
-from limpet_magics import capture, files, looks, names, program, shell, timing
+from limpet_magics import code, commands
 from limpet_magics.expansion import expand
-from limpet_magics.options import UsageError
 
-__all__ = ["CELL", "LINE", "Shell", "UsageError", "cell", "getoutput", "line", "system"]
-
-LINE = {
-    "cd": files.cd,
-    "env": files.env,
-    "pip": shell.pip,
-    "pwd": files.pwd,
-    "run": program.run,
-    "set_env": files.env,
-    "time": timing.time_line,
-    "timeit": timing.timeit_line,
-    "who": names.who,
-    "who_ls": names.who_ls,
-    "whos": names.whos,
-    **{name: shell.alias(name) for name in ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")},
-}
-CELL = {
-    "bash": shell.script("bash"),
-    "capture": capture.capture,
-    "html": looks.shown_as("text/html"),
-    "latex": looks.shown_as("text/latex"),
-    "markdown": looks.shown_as("text/markdown"),
-    "sh": shell.script("sh"),
-    "svg": looks.shown_as("image/svg+xml"),
-    "time": timing.time_cell,
-    "timeit": timing.timeit_cell,
-    "writefile": files.write,
-}
-PYTHON = {"time", "timeit"}  # whose own line is code: braces and dollars are its own
-
-
-IGNORED = {"autoreload", "config", "load_ext", "matplotlib", "reload_ext"}
+__all__ = ["Shell", "ipython", "shell"]
 
 
 class Shell:
-    """What cells ask of IPython's shell, which get_ipython() gives them."""
+    """Stands in for IPython's shell, which is made when a cell asks for more than what is here."""
 
     @property
     def user_ns(self):
         return sys.modules["__main__"].__dict__
 
-    def run_line_magic(self, magic_name, line):
-        if magic_name in IGNORED:
-            return None
-        return self.find(LINE, "%", magic_name)(*seen(magic_name, line))
+    def run_line_magic(self, magic_name, line, _stack_depth=1):
+        own = commands.LINE.get(magic_name)
+        if own is None:
+            return ipython(f"%{magic_name}").run_line_magic(magic_name, line)
+        return own(line if own in commands.PYTHON else expand(line, code.caller()))
 
     def run_cell_magic(self, magic_name, line, cell):
-        return self.find(CELL, "%%", magic_name)(*seen(magic_name, line), cell)
-
-    def find(self, all, mark, name):
-        if name not in all:
-            raise UsageError(f"there is no {mark}{name} here")
-        return all[name]
+        own = commands.CELL.get(magic_name)
+        if own is None:
+            return ipython(f"%%{magic_name}").run_cell_magic(magic_name, line, cell)
+        return own(line if own in commands.PYTHON else expand(line, code.caller()), cell)
 
     def system(self, cmd):
-        frame = sys._getframe(1)
-        shell.system(frame, expand(cmd, frame))
+        commands.system(expand(cmd, code.caller()))
 
-    def getoutput(self, cmd):
-        return shell.output_of(expand(cmd, sys._getframe(1)))
+    def getoutput(self, cmd, split=True, depth=0):
+        return commands.output_of(expand(cmd, code.caller()), split)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(ipython(f"get_ipython().{name}"), name)
 
 
-# What code knows a notebook by.
+# The name that code knows a notebook by.
 Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
+shell = Shell()
 
 
-def seen(name, text):
-    """The frame of the cell that asks the shell, and the text as it is meant there."""
-    frame = sys._getframe(2)
-    return frame, text if name in PYTHON else expand(text, frame)
-
-
-def line(name, text):
-    frame = sys._getframe(1)
-    return LINE[name](frame, text if name in PYTHON else expand(text, frame))
-
-
-def cell(name, text, body):
-    frame = sys._getframe(1)
-    return CELL[name](frame, text if name in PYTHON else expand(text, frame), body)
-
-
-def system(command):
-    frame = sys._getframe(1)
-    shell.system(frame, expand(command, frame))
-
-
-def getoutput(command):
-    return shell.output_of(expand(command, sys._getframe(1)))
+def ipython(wanted):
+    """IPython's shell, of which a process has one."""
+    try:
+        from limpet_magics.ipython_shell import Shell
+    except ModuleNotFoundError as error:
+        if error.name != "IPython":
+            raise
+        raise commands.UsageError(f"{wanted} needs IPython, which this Python does not have: install it there") from None
+    return Shell.instance()

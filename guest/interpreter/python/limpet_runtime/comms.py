@@ -118,6 +118,7 @@ def adapt_ipywidgets(module):
     module.register_comm_target()
     for name in ("ipywidgets.widgets.widget", "ipywidgets.widgets.interaction"):
         sys.modules[name].get_ipython = Shell
+    sys.modules["ipywidgets.widgets.widget_output"].get_ipython = lambda: None  # it asks the kernel
 
 
 def receive(kind, comm_id, text, buffers=(), path=None):

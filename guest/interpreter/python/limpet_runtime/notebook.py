@@ -10,18 +10,14 @@ ADAPT = {"comm": comms.adapt_comm, "ipywidgets": comms.adapt_ipywidgets, **inter
 KEPT = 1000  # results
 
 Out = {}  # by the number of the notebook's cell
-shell = None
 unnumbered = {}  # by that of the call, until a cell asks for results
 
 
 def get_ipython():
-    """The part of IPython's shell that there is: magics, commands and variables."""
-    global shell
-    if shell is None:
-        import limpet_magics
+    """IPython's shell, or what stands in for it until more is needed."""
+    import limpet_magics
 
-        shell = limpet_magics.Shell()
-    return shell
+    return limpet_magics.shell
 
 
 def begin():
@@ -43,7 +39,7 @@ def keep(call, value):
 
 
 def number(variables, cells, wanted, sources):
-    """Gives `Out`, `In`, and `_3` and the like to a cell that names them.
+    """Gives `Out`, `In`, and `_3` and the like to a cell that names them, and the texts to a command that is about them.
 
     `cells` has the notebook's number of each call, `wanted` the names, `sources` the text of each cell.
     """
@@ -56,6 +52,12 @@ def number(variables, cells, wanted, sources):
         variables["Out"] = Out
     if "In" in wanted and ("In" not in variables or isinstance(variables["In"], Sources)):
         variables["In"] = Sources(sources)
+    if any(name.startswith("%") for name in wanted):
+        import limpet_magics
+
+        manager = limpet_magics.ipython("%history").history_manager
+        texts = [sources.get(number, "") for number in range(max(sources, default=-1) + 1)]
+        manager.input_hist_raw[:] = manager.input_hist_parsed[:] = texts
     for name in wanted:
         if name[1:].isdigit() and int(name[1:]) in Out:
             variables[name] = Out[int(name[1:])]

@@ -10,8 +10,25 @@ import ast
 import keyword
 import re
 
-from .magics import CELL, FUNCTIONS, IGNORED, LINE, PYTHON
+from .magics import SHELL
 
+FILES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
+LINE = {
+    "autoreload",
+    "cd",
+    "config",
+    "env",
+    "load_ext",
+    "matplotlib",
+    "pip",
+    "pwd",
+    "reload_ext",
+    "run",
+    "set_env",
+}
+LINE |= {"time", "timeit", "who", "who_ls", "whos", *FILES}
+CELL = {"bash", "capture", "html", "latex", "markdown", "sh", "svg", "time", "timeit", "writefile"}
+PYTHON = {"capture", "time", "timeit"}  # what they are given to run is a cell of its own
 SHELLS = ("bash", "sh", "shell")  # whose fences have commands in them
 NO_PYTHON = (
     "The cell is text and not Python: send nothing but code, with remarks after # and shell commands after !."
@@ -111,24 +128,22 @@ def _has_sentence(line: str) -> bool:
 
 
 def _cell(name: str, text: str, body: str) -> str:
-    return f"{FUNCTIONS['run_cell_magic']}({name!r}, {text!r}, {body!r})"
+    return f"{SHELL}.run_cell_magic({name!r}, {text!r}, {body!r})"
 
 
 def _line(line: str) -> str:
     system, output, magic = _SYSTEM.match(line), _OUTPUT.match(line), _LINE.match(line)
     if system is not None:
-        return f"{system[1]}{FUNCTIONS['system']}({system[2]!r})"
+        return f"{system[1]}{SHELL}.system({system[2]!r})"
     if output is not None:
-        return f"{output[1]}{FUNCTIONS['getoutput']}({output[2]!r})"
+        return f"{output[1]}{SHELL}.getoutput({output[2]!r})"
     pip = _PIP.match(line)
     if pip is not None:
-        return f"{pip[1]}{FUNCTIONS['run_line_magic']}('pip', {pip[2]!r})"
+        return f"{pip[1]}{SHELL}.run_line_magic('pip', {pip[2]!r})"
     if magic is not None and magic[2] in LINE:
-        return f"{magic[1]}{FUNCTIONS['run_line_magic']}({magic[2]!r}, {magic[3]!r})"
-    if magic is not None and magic[2] in IGNORED:
-        return f"{magic[1]}None"
+        return f"{magic[1]}{SHELL}.run_line_magic({magic[2]!r}, {magic[3]!r})"
     if magic is not None and magic[2] in _PROGRAMS:
-        return f"{magic[1]}{FUNCTIONS['system']}({magic[2] + ' ' + magic[3]!r})"
+        return f"{magic[1]}{SHELL}.system({magic[2] + ' ' + magic[3]!r})"
     return line
 
 

@@ -29,14 +29,8 @@ def name_at(code: str, cursor: int) -> str | None:
 
 def describe(sandbox: Sandbox, name: str, source: bool = False) -> str | None:
     """What is known of a name, with its source where that is wanted."""
-    facts = in_sandbox(sandbox, "describe", name, source)
-    if not isinstance(facts, dict):
-        return None
-    return "\n".join(f"{title}: {_indented(str(text))}" for title, text in facts.items() if text is not None)
-
-
-def _indented(text: str) -> str:
-    return text if "\n" not in text else "\n" + "\n".join(f"    {line}" for line in text.splitlines())
+    text = in_sandbox(sandbox, "describe", name, source)
+    return text if isinstance(text, str) else None
 
 
 def in_sandbox(sandbox: Sandbox, function: str, *arguments: Any, timeout: float = ASK_TIMEOUT) -> Any:

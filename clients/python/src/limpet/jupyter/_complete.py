@@ -10,7 +10,6 @@ import builtins
 import keyword
 import re
 
-from .._adapters import magics
 from ..errors import Error
 from . import _ask
 from ._sandbox import ASK_TIMEOUT, Sandbox
@@ -28,7 +27,6 @@ STRING = re.compile(r"""[^'"#]*(?:(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")[^'"#]*
 KEY_OF = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:\d+|'[^'\\]*'|\"[^\"\\]*\")\])*\Z")
 NOT_PYTHON = re.compile(r"^[ \t]*[%!].*", re.MULTILINE)
 COMMON = [*keyword.kwlist, *(name for name in dir(builtins) if not name.startswith("_"))]
-COMMANDS = ["%limpet", *magics.NAMES.split()]
 Found = tuple[list[str], int]
 NOTHING: Found = [], 0
 
@@ -44,7 +42,8 @@ def complete(sandbox: Sandbox, code: str, cursor: int) -> tuple[list[str], int]:
 def _found(sandbox: Sandbox, before: str, line: str, after: str) -> Found:
     command = COMMAND.match(line)
     if command:
-        return [name for name in COMMANDS if name.startswith(command[1])], len(command[1])
+        names, length = _inside(sandbox, "commands", command[1])
+        return sorted([*names, *(["%limpet"] if "%limpet".startswith(command[1]) else [])]), length
     shell = SHELL.match(line)
     if shell:
         return _inside(sandbox, "paths", shell[1])

@@ -85,35 +85,18 @@ def paths(variables: dict[str, object], typed: str) -> Found:
     return sorted(found), len(name)
 
 
-def describe(variables: dict[str, object], name: str, source: bool) -> dict[str, str | None] | None:
-    """What is to be said of a name: type, signature, text, documentation, and its source where that is wanted.
+def commands(variables: dict[str, object], typed: str) -> Found:
+    """Those of IPython, with their percent signs."""
+    known = __import__("limpet_magics").ipython("%").magics_manager.lsmagic()
+    names = [sign + name for kind, sign in (("line", "%"), ("cell", "%%")) for name in known[kind]]
+    return sorted(name for name in names if name.startswith(typed)), len(typed)
 
-    None where there is no such name.
-    """
-    import builtins
-    import contextlib
-    import inspect
 
-    value: Any
-    first, *rest = name.split(".")
-    if first in variables:
-        value = variables[first]
-    elif hasattr(builtins, first):
-        value = getattr(builtins, first)
-    else:
+def describe(variables: dict[str, object], name: str, source: bool) -> str | None:
+    """What IPython says of a name; None where there is no such name, or no IPython."""
+    try:
+        shell = __import__("limpet_magics").ipython("name?")
+        text: str = shell.object_inspect_mime(name, int(source))["text/plain"]
+        return text
+    except (KeyError, ValueError):
         return None
-    for attribute in rest:
-        if not hasattr(value, attribute):
-            return None
-        value = getattr(value, attribute)
-    facts: dict[str, str | None] = {"Type": type(value).__name__}
-    if callable(value):
-        with contextlib.suppress(TypeError, ValueError):
-            facts["Signature"] = name.rpartition(".")[2] + str(inspect.signature(value))
-    else:
-        facts["Value"] = repr(value)[:2000]
-    facts["Docstring"] = inspect.getdoc(value)
-    if source:
-        with contextlib.suppress(TypeError, OSError):
-            facts["Source"] = inspect.getsource(value)
-    return facts

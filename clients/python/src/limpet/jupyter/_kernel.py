@@ -26,7 +26,7 @@ from ._tree import Tree
 
 Content = dict[str, Any]
 BEFORE = 0  # in place of a cell's number: before the first one
-RESULTS = re.compile(r"\b(?:In|Out|_\d+)\b")
+RESULTS = re.compile(r"\b(?:In|Out|_\d+)\b|%(?:hist(?:ory)?|macro|re(?:call|p|run)|save)\b")
 
 
 def number_of(result: Result) -> int:
@@ -156,26 +156,17 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         if self.problem:
             raise BadRequest(f"{self.problem}; correct the kernel with 'limpet jupyter install'")
         words = _cell.commands(code)
-        asked = _cell.question(code)
         if words is not None:
             for each in words:
                 said = _commands.run(self, each)
                 show.display(said) if isinstance(said, Display) else show.stdout(f"{said}\n")
-        elif asked is not None:
-            return self._answer(asked)
         elif code.strip():
-            cell = _cell.python(code)
-            for note in cell.notes:
-                show.note(note)
-            reply = self._run(cell.code, show, asks, code)
-            if cell.asked and reply["status"] == "ok":
-                reply |= self._answer(cell.asked[-1])
-            return reply
+            return self._run(_cell.python(code), show, asks, code)
         return {"status": "ok", "payload": []}
 
     def _run(self, code: str, show: Output, asks: Asks, source: str) -> Content:
         try:
-            self._begin(code)
+            self._begin(source)
             result = self._call(code, show, asks)
         finally:
             while self.sandbox.notes:
@@ -186,13 +177,13 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         if result.result is not None:
             self.history.add_result(result.result)
             show.result(result.result)
-        reply: Content = {"status": "ok", "payload": []}
+        reply: Content = {"status": "ok"}
         if result.error is not None:
             takes_input = asks is not self.silent_asks
             reply = show.error(_errors.of_python(result.error, self.place, takes_input))
         self._warn(result, show)
         self._look_after_widgets(result)
-        return reply
+        return {**reply, "payload": show.pages}
 
     def _call(self, code: str, show: Output, asks: Asks) -> Result:
         result = self.sandbox.run(code, show.stdout, show.stderr, show.display, asks)
@@ -218,7 +209,8 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         wanted = sorted(set(RESULTS.findall(code)))
         if wanted:
             cells = self._counts.get(session, {})
-            sources = {count: source for count, source, _ in self.history.cells} if "In" in wanted else {}
+            needs_sources = any(name[0] in "I%" for name in wanted)
+            sources = {count: source for count, source, _ in self.history.cells} if needs_sources else {}
             self.sandbox.ask(f"{NOTEBOOK}.number(globals(), {cells}, {wanted}, {sources})")
 
     def _warn(self, result: Result, show: Output) -> None:
@@ -228,15 +220,6 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
             show.note(result.warning + (f" (that was In [{mine}])" if mine else ""))
         for path, reason in result.skipped.items():
             show.note(f"{path!a} is not published: {reason}")
-
-    def _answer(self, asked: _cell.Question) -> Content:
-        text: str | None = _cell.USAGE
-        if asked.name:
-            self.sandbox.opened()
-            text = _ask.describe(self.sandbox, asked.name, asked.source)
-            text = text or f"'{asked.name}' is not known, or the session is in use."
-        page = {"source": "page", "data": {"text/plain": text}, "start": 0}
-        return {"status": "ok", "payload": [page]}
 
     def _abort_queues(self, subshell_id: str | None = None) -> None:
         """Requests that have come by now are not run: 'Run all' ends at the first error.
@@ -379,6 +362,8 @@ class Output:
     def __init__(self, kernel: LimpetKernel, silent: bool) -> None:
         self._kernel, self._silent = kernel, silent
         self._has_result = False
+        self.pages: list[Content] = []
+        """For the frontend's pager."""
 
     def stdout(self, text: str) -> None:
         self._send("stream", {"name": "stdout", "text": text})
@@ -401,6 +386,11 @@ class Output:
     def display(self, display: Display) -> None:
         if display.update and display.display_id is None:
             self._send("clear_output", {"wait": bool(display.metadata.get("wait"))})
+            return
+        if display.metadata.get("is_page"):
+            self.pages.append(
+                {"source": "page", "data": {"text/plain": str(display.data["text/plain"])}, "start": 0}
+            )
             return
         view = self._kernel.comms.view(display)
         data, metadata = _display.contents(display, self._kernel.options.trust_output, view)
