@@ -4,27 +4,62 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/passing.h"
 
 /* As much as a unix socket holds: whole messages, several where they follow each other. */
-#define READ_SIZE         ((size_t)256 << 10)
-#define MESSAGES_PER_TURN 64
+#define READ_SIZE ((size_t)256 << 10)
+/* Some ten messages of the ordinary kind. */
+#define SHARE (50 * NSEC_PER_USEC)
 
 /* A callback has closed the socket: it is not to be touched any more. */
 #define GONE 1
 
 static void on_turn(LoopIdle *idle);
+static void on_next(LoopIdle *idle);
 
 static void turn_soon(ZmtpSocket *socket)
 {
     loop_idle_add(socket->file.loop, &socket->turn, on_turn);
 }
 
+static uint64_t share_used(ZmtpShare *share)
+{
+    if (share->turn != loop_turn(share->loop)) {
+        share->turn = loop_turn(share->loop);
+        share->used = 0;
+    }
+    return share->used;
+}
+
+static bool share_is_used_up(ZmtpShare *share)
+{
+    return !list_empty(&share->waiting) || share_used(share) >= SHARE;
+}
+
+static bool waits(const ZmtpSocket *socket)
+{
+    return !list_empty(&socket->waits);
+}
+
+static int watch(ZmtpSocket *socket)
+{
+    return loop_file_change(&socket->file,
+                            (waits(socket) ? 0 : EPOLLIN) | (socket->out.size > 0 ? EPOLLOUT : 0));
+}
+
 static int write_out(ZmtpSocket *socket)
 {
     int r = buf_send(&socket->out, socket->fd);
 
-    return r < 0 ? r : loop_file_change(&socket->file, EPOLLIN | (socket->out.size > 0 ? EPOLLOUT : 0));
+    return r < 0 ? r : watch(socket);
+}
+
+static int wait_for_share(ZmtpSocket *socket)
+{
+    list_append(&socket->share->waiting, &socket->waits);
+    loop_idle_add(socket->share->loop, &socket->share->next, on_next);
+    return watch(socket);
 }
 
 void zmtp_socket_close(ZmtpSocket *socket)
@@ -36,6 +71,9 @@ void zmtp_socket_close(ZmtpSocket *socket)
         *socket->closed = true;
     loop_file_remove(&socket->file);
     loop_idle_remove(&socket->turn);
+    list_remove(&socket->waits);
+    if (list_empty(&socket->share->waiting))
+        loop_idle_remove(&socket->share->next);
     close_fd(&socket->fd);
     while (socket->n_passed > 0)
         close_fd(&socket->passed[--socket->n_passed]);
@@ -69,16 +107,20 @@ static int take_message(ZmtpSocket *socket, Buf *in, const bool *closed)
 }
 
 /* The input is held here meanwhile, so that a message outlives a socket that its receiver closes. */
-static int take_messages(ZmtpSocket *socket)
+static int take_messages(ZmtpSocket *socket, uint64_t began)
 {
+    uint64_t used = share_used(socket->share);
     Buf in = socket->in;
     bool closed = false;
     int r = 1;
 
     socket->in = BUF_NULL;
     socket->closed = &closed;
-    for (unsigned n = 0; r > 0 && n < MESSAGES_PER_TURN; n++)
+    do {
         r = take_message(socket, &in, &closed);
+        if (!closed)
+            socket->share->used = used + clock_now() - began;
+    } while (r > 0 && socket->share->used < SHARE);
     if (closed) {
         buf_deinit(&in);
         return GONE;
@@ -86,9 +128,9 @@ static int take_messages(ZmtpSocket *socket)
     socket->closed = NULL;
     socket->in = in;
     socket->unread = r > 0;
-    if (socket->unread || socket->out.size > 0)
+    if (socket->out.size > 0)
         turn_soon(socket);
-    return MIN(r, 0);
+    return socket->unread ? wait_for_share(socket) : MIN(r, 0);
 }
 
 /* The last thing that is done with it in a turn. */
@@ -103,13 +145,8 @@ static void finish(ZmtpSocket *socket, int r)
 static void on_turn(LoopIdle *idle)
 {
     ZmtpSocket *socket = container_of(idle, ZmtpSocket, turn);
-    int r = socket->error;
 
-    if (r == 0 && socket->unread)
-        r = take_messages(socket);
-    if (r == 0)
-        r = write_out(socket);
-    finish(socket, r);
+    finish(socket, socket->error < 0 ? socket->error : write_out(socket));
 }
 
 /* More than ours ever passes is an attack. */
@@ -147,14 +184,32 @@ int zmtp_socket_take_passed(ZmtpSocket *socket)
 
 static int read_in(ZmtpSocket *socket)
 {
-    ssize_t n =
-        socket->takes_passed ? read_and_take(socket) : buf_read_fd(&socket->in, socket->fd, READ_SIZE);
+    uint64_t began = clock_now();
+    ssize_t n = 1;
 
+    if (!socket->unread)
+        n = socket->takes_passed ? read_and_take(socket) : buf_read_fd(&socket->in, socket->fd, READ_SIZE);
     if (n == -EAGAIN || n == -EINTR)
         return 0;
     if (n <= 0)
         return n < 0 ? (int)n : -ECONNRESET;
-    return take_messages(socket);
+    return take_messages(socket, began);
+}
+
+static void on_next(LoopIdle *idle)
+{
+    ZmtpShare *share = container_of(idle, ZmtpShare, next);
+    ZmtpSocket *socket = list_entry(list_first(&share->waiting), ZmtpSocket, waits);
+    int r = socket->error;
+
+    list_remove(&socket->waits);
+    if (!list_empty(&share->waiting))
+        loop_idle_add(share->loop, &share->next, on_next);
+    if (r == 0)
+        r = read_in(socket);
+    if (r == 0)
+        r = watch(socket);
+    finish(socket, r);
 }
 
 static void on_ready(LoopFile *file, uint32_t events)
@@ -162,11 +217,17 @@ static void on_ready(LoopFile *file, uint32_t events)
     ZmtpSocket *socket = container_of(file, ZmtpSocket, file);
     int r = 0;
 
-    if (!socket->unread && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        r = read_in(socket);
+    if (!waits(socket) && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        r = share_is_used_up(socket->share) ? wait_for_share(socket) : read_in(socket);
     if (r == 0 && (events & EPOLLOUT))
         r = write_out(socket);
     finish(socket, r);
+}
+
+void zmtp_share_init(ZmtpShare *share, Loop *loop)
+{
+    *share = (ZmtpShare){.loop = loop};
+    list_init(&share->waiting);
 }
 
 int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,
@@ -177,6 +238,9 @@ int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size
     *socket = ZMTP_SOCKET_NULL;
     socket->events = events;
     socket->out.limit = max_queue;
+    socket->share = &socket->own;
+    zmtp_share_init(&socket->own, loop);
+    list_init(&socket->waits);
     r = zmtp_init(&socket->zmtp, role, max_frame, &socket->out);
     if (r == 0)
         r = loop_file_add(loop, &socket->file, fd, EPOLLIN, on_ready);
@@ -188,6 +252,11 @@ int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size
     socket->fd = fd;
     turn_soon(socket);
     return 0;
+}
+
+void zmtp_socket_share(ZmtpSocket *socket, ZmtpShare *share)
+{
+    socket->share = share;
 }
 
 void zmtp_socket_fail(ZmtpSocket *socket, int error)

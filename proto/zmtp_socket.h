@@ -1,11 +1,23 @@
 /* ZmtpSocket: a ZMTP peer on a stream socket and the loop. Each turn of the loop it reads once and hands out
- * what has come, up to a number of messages; all that is sent in one turn leaves in one system call. */
+ * what has come, as long as its share lasts; all that is sent in one turn leaves in one system call. */
 #pragma once
 
 #include "proto/base/loop.h"
 #include "proto/zmtp.h"
 
 typedef struct ZmtpSocket ZmtpSocket;
+
+/* ZmtpShare: the time that sockets have together in a turn of the loop to read and hand out messages, however
+ * many they are. Sockets for which none is left wait for later turns, one after the other. */
+typedef struct ZmtpShare {
+    Loop *loop;
+    List waiting;  /* ZmtpSocket.waits */
+    LoopIdle next; /* set while any waits */
+    uint64_t turn; /* of the loop in which `used` was */
+    uint64_t used; /* nanoseconds */
+} ZmtpShare;
+
+void zmtp_share_init(ZmtpShare *share, Loop *loop);
 
 /* In any of them the socket may be closed and its memory freed. */
 typedef struct ZmtpSocketEvents {
@@ -29,7 +41,9 @@ struct ZmtpSocket {
     Buf in, out;
     LoopFile file;
     LoopIdle turn;
-    bool unread;             /* more messages have come than one turn takes */
+    ZmtpShare own, *share;   /* `share` is `own`, unless the socket has it with others */
+    List waits;              /* in ZmtpShare.waiting; nothing is read meanwhile */
+    bool unread;             /* more messages have come than there was time for */
     int error;               /* the connection ends with it before the loop waits again */
     bool takes_passed;       /* descriptors are taken; otherwise the kernel closes them */
     int passed[ZMTP_PASSED]; /* not taken yet, the oldest first */
@@ -43,6 +57,10 @@ struct ZmtpSocket {
  * in, `max_queue` the bytes that wait to be sent (0: nothing does). 0 or a negative errno. */
 int zmtp_socket_open(ZmtpSocket *socket, Loop *loop, int fd, ZmtpRole role, size_t max_frame,
                      size_t max_queue, const ZmtpSocketEvents *events);
+
+/* Has the socket, which is open and has read nothing yet, share its time with others. The share lives longer.
+ */
+void zmtp_socket_share(ZmtpSocket *socket, ZmtpShare *share);
 
 /* Closes the socket, and sends what still waits as far as the peer takes it at once. A closed socket may be
  * closed again. */

@@ -17,6 +17,7 @@ struct UserCharge {
     uid_t user;
     size_t bytes, requests, connections;
     bool complained;
+    ZmtpShare share; /* of its connections */
     UT_hash_handle by_user;
 };
 
@@ -59,6 +60,7 @@ static UserCharge *find_charge(Listener *listener, uid_t user)
         return NULL;
     charge->listener = listener;
     charge->user = user;
+    zmtp_share_init(&charge->share, listener->loop);
     HASH_ADD(by_user, listener->charges, user, sizeof(user), charge);
     if (charge->by_user.tbl)
         return charge;
@@ -248,8 +250,10 @@ static int begin_connection(Connection *connection, int fd, const PeerCredential
     if (r == 0)
         r = zmtp_socket_open(&connection->socket, listener->loop, fd, ZMTP_ROUTER, listener->limits.frame,
                              listener->limits.queue, &socket_events);
-    if (r == 0)
+    if (r == 0) {
+        zmtp_socket_share(&connection->socket, &connection->charge->share);
         connection->socket.takes_passed = listener->limits.passes;
+    }
     return r;
 }
 

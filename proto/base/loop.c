@@ -11,6 +11,7 @@ struct Loop {
     bool stopped;
     bool no_nanoseconds; /* the kernel has no epoll_pwait2 */
     int code;
+    uint64_t turn;
 
     List idles;
 
@@ -53,6 +54,11 @@ void loop_stop(Loop *loop, int code)
 {
     loop->stopped = true;
     loop->code = code;
+}
+
+uint64_t loop_turn(const Loop *loop)
+{
+    return loop->turn;
 }
 
 /* Files */
@@ -300,6 +306,7 @@ int loop_run(Loop *loop)
     int r = 0;
 
     while (r == 0 && !loop->stopped) {
+        loop->turn++;
         dispatch_idles(loop);
         if (loop->stopped)
             break;

@@ -27,6 +27,9 @@ DEFINE_CLEANUP(Loop *, loop_free);
 int loop_run(Loop *loop);
 void loop_stop(Loop *loop, int code);
 
+/* Number of the turn: in each, the loop waits once, and tells what was waited for. */
+uint64_t loop_turn(const Loop *loop);
+
 /* A descriptor. `events` are EPOLLIN/EPOLLOUT/EPOLLPRI; on_ready may get EPOLLERR and EPOLLHUP besides. The
  * descriptor stays the caller's. */
 struct LoopFile {

@@ -47,7 +47,6 @@ static struct {
     char text[64]; /* of the last message */
     size_t size;
     PeerCredentials credentials;
-    size_t messages_of_first; /* before another peer was heard */
     bool free_in_message, drop_in_message, echo;
 } t;
 

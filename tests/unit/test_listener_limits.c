@@ -7,31 +7,52 @@
 #include "proto/base/clock.h"
 #include "tests/unit/listener_peers.h"
 
-/* Two have said a lot: the second one is heard before the first has been heard out. */
-static void on_first(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
-                     size_t size)
+/* Whatever is said takes longer to hear than one user has in a turn of the loop. Users are heard in turn, and
+ * so are the two connections of the first user; the third is of another one. */
+#define SAID 20
+
+static void assert_in_turn(size_t a, size_t b)
 {
-    if (t.last == 0)
-        t.last = peer;
-    t.messages++;
-    if (peer != t.last && t.messages_of_first == 0)
-        t.messages_of_first = t.messages - 1;
+    assert_true(a <= b + 2 && b <= a + 2);
 }
-static void a_busy_peer_does_not_starve_another(void **state)
+
+static void on_long(void *userdata, Peer peer, const PeerCredentials *credentials, const uint8_t *bytes,
+                    size_t size)
 {
-    static const ListenerEvents counting = {.on_message = on_first, .on_gone = on_gone};
-    char many[4000] = {0}; /* empty messages */
-    int fds[2];
+    size_t *heard = userdata;
+    uint64_t end = clock_now() + NSEC_PER_MSEC;
+
+    while (clock_now() < end)
+        ;
+    heard[bytes[0]]++;
+    assert_in_turn(heard[0], heard[1]);
+    if (heard[2] < SAID)
+        assert_in_turn(heard[0] + heard[1], heard[2]);
+}
+
+static void many_connections_have_the_time_of_one(void **state)
+{
+    static const ListenerEvents listening = {.on_message = on_long, .on_gone = on_gone};
+    const PeerCredentials another = {.uid = getuid() + 1};
+    size_t heard[MAX_PEERS] = {0};
+    char said[256];
+    int pair[2];
 
     t.listener = listener_free(t.listener);
-    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &limits, &counting, NULL), 0);
-    fds[0] = dial_ready();
-    fds[1] = dial_ready();
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
-        assert_int_equal(send(fds[i], many, sizeof(many), 0), sizeof(many));
-    turn(200);
-    assert_int_equal(t.messages, sizeof(many));
-    assert_in_range(t.messages_of_first, 1, 200);
+    assert_int_equal(listener_new(&t.listener, t.loop, t.path, &limits, &listening, heard), 0);
+    dial_ready();
+    dial_ready();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(listener_add(t.listener, pair[0], &another), 0);
+    t.fds[2] = pair[1];
+    SAY(t.fds[2], GREETING READY_DEALER);
+    assert_int_equal(recv(t.fds[2], said, sizeof(said), 0), SAID_FIRST);
+    for (int n = 0; n < SAID; n++)
+        for (char i = 0; i < MAX_PEERS; i++)
+            assert_int_equal(send(t.fds[(int)i], (char[]){0, 1, i}, 3, 0), 3);
+    turn(4 * SAID);
+    for (int i = 0; i < MAX_PEERS; i++)
+        assert_int_equal(heard[i], SAID);
 }
 
 static void the_largest_message(void **state)
@@ -250,7 +271,7 @@ static void the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LISTENER_TEST(a_busy_peer_does_not_starve_another),
+        LISTENER_TEST(many_connections_have_the_time_of_one),
         LISTENER_TEST(the_largest_message),
         LISTENER_TEST(a_slow_reader_bounds_what_waits_for_it),
         LISTENER_TEST(a_flood_of_pings_ends),
