@@ -99,6 +99,36 @@ def test_faults(controller, case):
     assert controller.run("print(x)")["stdout"] == "1\n"
 
 
+def test_call_that_ends_before_the_checkpoint(keep):
+    """The interpreter makes the checkpoint first, or says why not."""
+    controller = keep(FAKE, "always").controller
+    controller.run("x = 1")
+    controller.run(replace("CHECKPOINT", "pass"))
+    record = controller.run("x = 2")
+    assert (record["status"], record["state"]) == ("crashed", "rolled_back")
+    assert "broke the protocol" in record["error"]["message"]
+    assert controller.run("print(x)")["stdout"] == "1\n"
+
+
+def test_call_on_an_interpreter_that_has_hung_up(controller):
+    """The call has not done it: it runs on the next one."""
+    controller.checkpoint(name="a")
+    record = controller.run(
+        "import threading\n"
+        "def leave():\n"
+        "    while running: time.sleep(0.01)\n"
+        "    os.set_inheritable(channel.fileno(), False)\n"
+        "    os.execv('/bin/sleep', ['sleep', '60'])\n"
+        "threading.Thread(target=leave).start()\n"
+        "print(os.getpid())"
+    )
+    comm = f"/proc/{int(record['stdout'])}/comm"
+    wait_for(lambda: open(comm).read() == "sleep\n", "it runs on")
+    assert len(controller.checkpoints()) == 1
+    record = controller.run("print(x)")
+    assert (record["status"], record["stdout"], record["state"]) == ("ok", "1\n", "rolled_back")
+
+
 def test_answer_twice(controller):
     twice = "mine = os.getpid()\ncheckpoint(id, body, fds)\nif os.getpid() == mine: send(CHECKPOINTED, {}, id)"
     controller.run(replace("CHECKPOINT", twice))

@@ -107,8 +107,8 @@ CheckpointMode policy_mode(const Branch *branch)
 /* Returns whether a checkpoint would be worth while and could be had. */
 static bool may_take(const Branch *branch, uint64_t now)
 {
-    return policy_mode(branch) != CHECKPOINT_OFF && branch_is_ready(branch) && !branch_is_exact(branch) &&
-           !branch->interpreter.asked && now >= branch->policy.retry;
+    return policy_mode(branch) != CHECKPOINT_OFF && branch->state == BRANCH_IDLE &&
+           !branch_is_exact(branch) && now >= branch->policy.retry;
 }
 
 static void policy_on_failure(Branch *branch, const char *why)
@@ -140,7 +140,7 @@ static void on_quiet(Alarm *alarm)
     Branch *branch = container_of(alarm, Branch, policy.quiet);
     uint64_t now = clock_now(), quiet = branch->policy.last_end + QUIET;
 
-    if (branch->occupied || !may_take(branch, now))
+    if (!may_take(branch, now))
         return;
     if (now < quiet)
         alarm_set(alarm, quiet);
@@ -288,7 +288,7 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
     }
     strcpy(checkpoint->name, name);
     enter_tree(branch, checkpoint);
-    return 0;
+    return branch_move(branch, BRANCH_ON_FREEZE);
 }
 
 bool branch_make_place(const Branch *branch, const char *path)
@@ -328,17 +328,19 @@ int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Chec
     return 0;
 }
 
-static int branch_on_checkpointed(Branch *branch, const Message *message, Problem *problem)
+static int on_checkpointed(Branch *branch, const Message *message, Problem *problem)
 {
-    Checkpoint *checkpoint = take(branch->taking);
+    Checkpoint *checkpoint;
     MsgCheckpointed said;
     char why[LIMIT_NOTE + 1] = "";
     int r = body_decode(&said, MsgCheckpointed, &message->body, problem);
 
-    if (r < 0)
-        return r;
-    if (!interpreter_checkpointed(&branch->interpreter))
+    if (r < 0 || !branch_is_ready(branch))
+        return r; /* too late: what became of the checkpoint is known */
+    if (branch->state != BRANCH_CHECKPOINTING && branch->state != BRANCH_QUEUED)
         return problem_set(problem, ERR_BAD_REQUEST, "`checkpointed` that answers nothing");
+    branch_move(branch, BRANCH_ON_CHECKPOINTED);
+    checkpoint = take(branch->taking);
     branches_changed(branch->set);
     if (!said.error.data)
         policy_on_cost(branch, clock_now() - branch->asked);
@@ -387,15 +389,12 @@ void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
         branch->taking = NULL;
     if (branch->base == checkpoint)
         lose_base(branch, checkpoint, why);
-    if (branch_is_recovering(branch))
-        recovery_on_gone(branch, checkpoint, why);
+    recovery_on_gone(branch, checkpoint, why);
 }
 
 /* ---- the branch ---- */
 
-/* An interpreter that has not said `ready` after this is broken. */
-#define START_LIMIT (30 * NSEC_PER_SEC)
-#define COPY_LIMIT  (3 * NSEC_PER_SEC)
+#define COMPLAINT_MAX 2048u
 
 static int on_message(Interpreter *interpreter, const Message *message, Problem *problem);
 
@@ -408,13 +407,25 @@ static void on_output(Interpreter *interpreter, unsigned stream, const uint8_t *
 {
     Branch *branch = branch_from(interpreter);
 
-    branch->set->events->output(branch, stream, bytes, n);
+    if (branch_was_ready(branch))
+        branch->set->events->output(branch, stream, bytes, n);
+    else if (stream == STDERR_FILENO)
+        buf_append(&branch->complaint, bytes, MIN(n, COMPLAINT_MAX - branch->complaint.size));
 }
 
 /* Children of an earlier call have written. */
 static void on_late(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n)
 {
     branch_wrote(branch_from(interpreter), stream, bytes, n);
+}
+
+static void on_hangup(Interpreter *interpreter)
+{
+    Branch *branch = branch_from(interpreter);
+
+    if (branch->state == BRANCH_COPYING ||
+        (branch_is_ready(branch) && branch_move(branch, BRANCH_ON_HANG_UP) < 0))
+        branch_lose(branch, NULL);
 }
 
 static void on_fault(Interpreter *interpreter, const char *reason)
@@ -444,6 +455,7 @@ Branch *branch_new(Branches *set, uint64_t number)
     branch->interpreter.on_message = on_message;
     branch->interpreter.on_output = on_output;
     branch->interpreter.on_late = on_late;
+    branch->interpreter.on_hangup = on_hangup;
     branch->interpreter.on_fault = on_fault;
     list_append(&set->all, &branch->link);
     set->count++;
@@ -456,7 +468,6 @@ Branch *branch_new_from(const Branch *from, uint64_t number)
 
     if (!branch)
         return NULL;
-    branch->newborn = true;
     branch->execution_count = from->execution_count;
     if (branch_set_place(branch, (Text){0}, text_of(from->place.cwd)) < 0)
         return branch_free(branch);
@@ -467,9 +478,10 @@ Branch *branch_free(Branch *branch)
 {
     if (!branch)
         return NULL;
-    loop_timer_cancel(&branch->start);
+    loop_timer_cancel(&branch->limit);
     policy_deinit(branch);
     interpreter_deinit(&branch->interpreter);
+    buf_deinit(&branch->complaint);
     state_change_deinit(&branch->unreported);
     notes_deinit(&branch->restored);
     outputs_deinit(branch->between);
@@ -486,11 +498,6 @@ void branch_end(Branch *branch)
     branch_forget_line(branch);
     branch->set->events->ended(branch);
     branch_free(branch);
-}
-
-bool branch_is_ready(const Branch *branch)
-{
-    return branch->interpreter.step == INTERPRETER_READY && !branch->interpreter.closing;
 }
 
 int branch_set_place(Branch *branch, Text language, Text cwd)
@@ -511,11 +518,6 @@ static bool has_place(const Branch *branch)
 bool branch_is_foreign(const Branch *branch)
 {
     return branch->place.language[0];
-}
-
-bool branch_is_recovering(const Branch *branch)
-{
-    return branch->recovery.step != RECOVERY_NONE;
 }
 
 bool branch_is_exact(const Branch *branch)
@@ -544,21 +546,17 @@ void branch_protection(const Branch *branch, Protection *ret)
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now)
 {
     policy_on_run(branch, now);
-    branch->occupied = true;
+    branch_move(branch, BRANCH_ON_OCCUPY);
+    branch->losses = 0;
     branch->calls++;
     branch->state_count = execution_count;
 }
 
 void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now)
 {
+    branch_vacate(branch);
     branch->policy.busy += busy;
     policy_on_quiet(branch, now);
-}
-
-void branch_executed(Branch *branch, double cpu, bool spawned)
-{
-    interpreter_executed(&branch->interpreter, cpu, spawned);
-    branch->idle_losses = 0;
 }
 
 void branch_wrote(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
@@ -580,7 +578,8 @@ void branch_forget_between(Branch *branch)
 
 void branch_vacate(Branch *branch)
 {
-    branch->occupied = false;
+    if (branch->state == BRANCH_RUNNING || branch->state == BRANCH_QUEUED)
+        branch_move(branch, BRANCH_ON_VACATE);
 }
 
 void branch_take_place(Branch *branch, Branch *of)
@@ -603,16 +602,6 @@ void branch_take_place(Branch *branch, Branch *of)
 
 /* ---- starting ---- */
 
-static void on_start_due(LoopTimer *timer)
-{
-    branch_lose(container_of(timer, Branch, start), "it did not get ready in time");
-}
-
-static int await_ready(Branch *branch, uint64_t end)
-{
-    return loop_timer_set(branch->set->loop, &branch->start, end, on_start_due);
-}
-
 int branch_start(Branch *branch)
 {
     return branch_begin_anew(branch) ? 0 : branch_spawn(branch);
@@ -621,15 +610,15 @@ int branch_start(Branch *branch)
 int branch_spawn(Branch *branch)
 {
     const Branches *set = branch->set;
-    int r = await_ready(branch, clock_now() + START_LIMIT);
+    int r = branch_move(branch, BRANCH_ON_START);
 
-    branch->outdated = branch->unproxied = false;
-    branch->unplaced = has_place(branch);
+    buf_clear(&branch->complaint);
+    branch->news = has_place(branch) ? NEWS_PLACE : 0;
     if (r == 0)
         r = interpreter_start(&branch->interpreter, set->command_line, &set->environment, set->memory);
     if (r == 0)
         return 0;
-    loop_timer_cancel(&branch->start);
+    branch_move(branch, BRANCH_ON_END);
     branch_start_failed(branch, strerror(-r));
     return r;
 }
@@ -638,26 +627,28 @@ int branch_spawn(Branch *branch)
 void branch_start_failed(Branch *branch, const char *why)
 {
     log_error("interpreter not started", "branch=%" PRIu64 " reason=%s", branch->number, why);
-    reason_set(branch->failure, "%s", why);
+    reason_set(branch->why, "%s", why);
     branch->set->events->start_failed(branch, why);
     branches_changed(branch->set);
 }
 
 int branch_copy(Branch *branch, Checkpoint *checkpoint)
 {
+    const Branches *set = branch->set;
     bool pristine = checkpoint->kind == CHECKPOINT_PRISTINE;
-    const MsgRestore restore = {.branched = pristine || branch->newborn || branch->forked,
+    CopyPurpose purpose = branch->recovery.purpose;
+    const MsgRestore restore = {.branched = pristine || purpose == COPY_BRANCH || purpose == COPY_FORK,
                                 .memory = branch->recovery.killed};
-    int r = await_ready(branch, MIN(clock_now() + COPY_LIMIT, branch->recovery.end));
+    int r = branch_move(branch, BRANCH_ON_COPY);
 
-    branch->outdated = pristine && branch->set->environment_changed;
-    branch->unproxied = branch->set->proxied_late;
-    branch->unplaced = pristine && has_place(branch);
+    buf_clear(&branch->complaint);
+    branch->news = (pristine && set->environment_changed ? NEWS_ENVIRONMENT : 0) |
+                   (set->proxied_late ? NEWS_PROXY : 0) | (pristine && has_place(branch) ? NEWS_PLACE : 0);
     branch->recovery.restore = ++checkpoint->restores;
     if (r == 0)
         r = interpreter_copy(&branch->interpreter, checkpoint->channel, checkpoint->restores, &restore);
     if (r < 0)
-        loop_timer_cancel(&branch->start);
+        branch_move(branch, BRANCH_ON_END);
     return r;
 }
 
@@ -687,25 +678,23 @@ static int on_ready(Branch *branch, const Message *message, Problem *problem)
 {
     Interpreter *interpreter = &branch->interpreter;
     EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
+    bool copied = branch->state == BRANCH_COPYING;
     MsgReady ready;
     int r;
 
-    if (branch_is_recovering(branch))
-        recovery_note_processes(branch, &notes);
-    if (branch->recovery.step == RECOVERY_TRIES)
-        return 0; /* it has been given up, and is about to be ended */
+    recovery_note_processes(branch, &notes);
     r = decode_ready(message, &ready, &notes, problem);
-    if (r == 0 && interpreter->copied)
+    if (r == 0 && copied)
         r = check_copy(branch, problem);
     if (r < 0)
         return r;
-    loop_timer_cancel(&branch->start);
+    branch_move(branch, BRANCH_ON_READY);
     interpreter_ready(interpreter);
     log_info("interpreter ready", "branch=%" PRIu64 " pid=%d", branch->number, (int)interpreter->pid);
-    if (branch_is_recovering(branch))
+    if (copied)
         recovery_ready(branch, &notes, ready.memory);
     policy_on_quiet(branch, clock_now());
-    branch->set->events->ready(branch);
+    branch->set->events->ready(branch, copied);
     branches_changed(branch->set);
     return 0;
 }
@@ -715,17 +704,20 @@ static int unexpected(const Message *message, Problem *problem)
     return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s", message_name(message->kind));
 }
 
+/* An interpreter that was not ready, and is given up or closed, has nothing to say any more. */
 static int on_message(Interpreter *interpreter, const Message *message, Problem *problem)
 {
     Branch *branch = branch_from(interpreter);
 
-    if ((interpreter->step == INTERPRETER_READY) == (message->kind == MSG_READY))
+    if (branch->state == BRANCH_EMPTY || branch->state == BRANCH_RETRYING)
+        return 0;
+    if (branch_was_ready(branch) == (message->kind == MSG_READY))
         return unexpected(message, problem);
     switch (message->kind) {
     case MSG_READY:
-        return interpreter->closing ? 0 : on_ready(branch, message, problem);
+        return on_ready(branch, message, problem);
     case MSG_CHECKPOINTED:
-        return branch_on_checkpointed(branch, message, problem);
+        return on_checkpointed(branch, message, problem);
     default:
         return branch->set->events->message(branch, message, problem);
     }

@@ -1,8 +1,9 @@
 /* A branch: one line of live state, the session itself (number 0) or what was branched off from it. It owns
  * an interpreter, and knows from which checkpoint the variables in that came.
  *
- *   branch.c    its interpreter starts, gets ready and speaks; checkpoints are taken of it
- *   recovery.c  its interpreter is lost: back to a checkpoint, or to a new one; whose processes live on
+ *   branch.c       its interpreter starts, gets ready and speaks; checkpoints are taken of it
+ *   recovery.c     its interpreter is lost: back to a checkpoint, or to a new one; whose processes live on
+ *   branch_move.c  its states, and the moves between them that branch_states.def has
  *
  * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
 #pragma once
@@ -45,18 +46,19 @@ typedef struct Policy {
     Reason trouble;    /* why the newest state has no checkpoint; empty: there was no time for one */
 } Policy;
 
-typedef enum RecoveryStep {
-    RECOVERY_NONE,   /* the branch does not go back */
-    RECOVERY_TRIES,  /* `next` is to be tried */
-    RECOVERY_COPIES, /* a copy of `from` is to say `ready` */
-} RecoveryStep;
+/* Purpose of a copy. */
+typedef enum CopyPurpose {
+    COPY_BACK,   /* the branch goes back */
+    COPY_ANEW,   /* the branch begins anew, with the pristine checkpoint; no record tells of it */
+    COPY_BRANCH, /* the branch has no state yet; where there is no copy it gets none */
+    COPY_FORK,   /* the branch goes back to a state that goes on in another sandbox, too */
+} CopyPurpose;
 
-/* Going back to a checkpoint (recovery.c). */
+/* Going back to a checkpoint (recovery.c); all 0 when the branch does not. */
 typedef struct Recovery {
-    RecoveryStep step;
+    CopyPurpose purpose;
     Checkpoint *next; /* NULL: nothing is left to go back to */
     bool wanted;      /* someone asked for `next`; after it comes the branch's own line */
-    bool fresh; /* `next` is the pristine checkpoint: the branch begins anew, and no record tells of it */
 
     uint64_t end;   /* the recovery is given up at this time */
     int ended;      /* processes that ended with the interpreter */
@@ -69,7 +71,6 @@ typedef struct Recovery {
     uint64_t execution_count; /* the last call whose effects are in it */
     uint64_t lost_calls;      /* calls of the branch whose effects are not in it */
     Checkpoint *from;         /* its checkpoint; where that has gone meanwhile, the one before */
-    bool gone;                /* its checkpoint has gone meanwhile */
     uint64_t calls;           /* calls between `from` and the state of the copy */
 } Recovery;
 
@@ -80,20 +81,45 @@ typedef struct ContextPlace {
     char *cwd;                         /* NULL: /session */
 } ContextPlace;
 
-/* Reason for which the next turn of the loop ends the interpreter. */
-typedef enum PendingKill {
-    KILL_NONE,
-    KILL_FAULT, /* a fault of its own */
-    KILL_UNDO,  /* the call that has just ended is undone */
-} PendingKill;
+/* State of a branch and its interpreter. branch_states.def says what each waits for. */
+typedef enum BranchState {
+#define BRANCH_STATE(state, seconds, late, awaits) BRANCH_##state,
+#include "guest/supervisor/branch/branch_states.def"
+} BranchState;
+
+/* Events that move a branch from state to state, some of the interpreter's, some of our own. */
+typedef enum BranchEvent {
+    BRANCH_ON_START,        /* a new process is started */
+    BRANCH_ON_COPY,         /* a checkpoint is asked for a copy */
+    BRANCH_ON_READY,        /* the interpreter says `ready` */
+    BRANCH_ON_REFUSE,       /* the copy does not come */
+    BRANCH_ON_FREEZE,       /* the interpreter is asked for a checkpoint */
+    BRANCH_ON_CHECKPOINTED, /* the interpreter answers that */
+    BRANCH_ON_OCCUPY,       /* a call begins, or a load */
+    BRANCH_ON_VACATE,       /* it has ended */
+    BRANCH_ON_UNDO,         /* the call that has just ended is undone */
+    BRANCH_ON_HANG_UP,      /* the channel has ended */
+    BRANCH_ON_KILL,         /* the interpreter is to be ended for a fault */
+    BRANCH_ON_END,          /* its processes have been ended */
+    BRANCH_ON_CLOSED,       /* its last words have been read */
+} BranchEvent;
+
+/* News that a new interpreter is told, with its first `prepare`. */
+typedef enum BranchNews {
+    NEWS_ENVIRONMENT = 1 << 0, /* the session's environment */
+    NEWS_PROXY = 1 << 1,       /* there is a way to the network */
+    NEWS_PLACE = 1 << 2,       /* the place of the branch */
+} BranchNews;
 
 struct Branch {
     List link; /* Branches.all */
     Branches *set;
     uint64_t number;
+    BranchState state;
+    LoopTimer limit; /* of the state */
     Interpreter interpreter;
-    LoopTimer start; /* set while the interpreter starts */
-    Reason failure;  /* why there is no interpreter */
+    Buf complaint; /* standard error of the interpreter until it was ready */
+    Reason why;    /* EMPTY: why there is no interpreter; KILLING: what it did */
 
     uint64_t epoch;
     uint64_t execution_count; /* the number of the last call, whatever became of its effects */
@@ -106,22 +132,33 @@ struct Branch {
     Policy policy;
 
     Recovery recovery;
-    PendingKill pending_kill;
-    Reason fault;            /* what the interpreter did, with KILL_FAULT */
-    bool newborn;            /* the branch has no state yet: its first copy is to be made */
-    bool forked;             /* what it goes back to goes on in another sandbox, too */
-    bool outdated;           /* the interpreter has yet to be told of the session's environment */
-    bool unproxied;          /* the interpreter has yet to be told that there is a way to the network */
+    unsigned news;           /* BranchNews that the interpreter has yet to be told */
     ContextPlace place;      /* of a context */
-    bool unplaced;           /* the interpreter has yet to be told of it */
     Reason misplaced;        /* why it could not do as it was told; empty: it has, or has yet to answer */
-    bool occupied;           /* a call runs on it, or has ended and waits for what becomes of the variables */
-    unsigned idle_losses;    /* how often the interpreter was lost since a call ended by itself */
+    unsigned losses;         /* how often the interpreter was lost since a call began */
     StateChange unreported;  /* what became of the variables since the last record */
     Output between[STREAMS]; /* what was written while no call ran, since the last call began */
     bool is_restored; /* they were loaded since the last record; `restored` has what is not as it was */
     EncodedNotes restored;
 };
+
+/* Returns whether a copy of a checkpoint is to become its interpreter. */
+static inline bool branch_is_recovering(const Branch *branch)
+{
+    return branch->state == BRANCH_COPYING || branch->state == BRANCH_RETRYING;
+}
+
+/* Returns whether there is an interpreter that takes messages. */
+static inline bool branch_is_ready(const Branch *branch)
+{
+    return branch->state >= BRANCH_IDLE && branch->state <= BRANCH_RUNNING;
+}
+
+/* Returns whether there is an interpreter that said `ready` once. */
+static inline bool branch_was_ready(const Branch *branch)
+{
+    return branch->state >= BRANCH_IDLE;
+}
 
 /* Events that others hear of branches, and functions that they have for them. */
 typedef struct BranchEvents {
@@ -131,8 +168,8 @@ typedef struct BranchEvents {
     bool (*is_busy)(const Branches *set);
     /* Returns whether a call or a task about that branch is under way. */
     bool (*is_wanted)(const Branch *branch);
-    /* The interpreter is ready, after a start, or as the copy that the branch goes on with. */
-    void (*ready)(Branch *branch);
+    /* The interpreter is ready, after a start, or `copied`: as the copy that the branch goes on with. */
+    void (*ready)(Branch *branch, bool copied);
     /* The interpreter was not ready, and will not be. */
     void (*start_failed)(Branch *branch, const char *why);
     /* The interpreter is lost with all that it left; the branch goes back now. `fault` is NULL when it ended
@@ -204,41 +241,40 @@ void branches_end_all(Branches *set);
 
 /* A branch without an interpreter. NULL when out of memory. */
 Branch *branch_new(Branches *set, uint64_t number);
-/* A branch that is to be a copy of `from`, or of a checkpoint of that. */
+/* A branch that is to be a copy of `from`, or of a checkpoint of that: COPY_BRANCH follows. */
 Branch *branch_new_from(const Branch *from, uint64_t number);
 /* Frees a branch whose processes have been ended. */
 Branch *branch_free(Branch *branch);
 /* Ends its processes and its automatic checkpoints, and frees it. */
 void branch_end(Branch *branch);
 
-bool branch_is_ready(const Branch *branch);
+/* Moves it. An event that its state does not have is a mistake of ours: an assertion fails, and without those
+ * its interpreter is KILLING. 0, or -ENOMEM where the limit of the new state cannot be set. */
+int branch_move(Branch *branch, BranchEvent event);
 
 /* Before it starts; a language has at most LIMIT_LANGUAGE bytes. 0 or -ENOMEM. */
 int branch_set_place(Branch *branch, Text language, Text cwd);
 /* Its variables are in a program beside the interpreter, of which there are no checkpoints. */
 bool branch_is_foreign(const Branch *branch);
-bool branch_is_recovering(const Branch *branch);
 
 /* Returns whether `base` is a checkpoint, perhaps a pending one, of exactly the live state. */
 bool branch_is_exact(const Branch *branch);
 
 /* Starts an interpreter with nothing in it: a copy of the pristine checkpoint or, without one, a new process.
- * 0 or a negative errno; branch->failure then says why. */
+ * 0 or a negative errno; branch->why then says it. */
 int branch_start(Branch *branch);
 int branch_spawn(Branch *branch); /* always a new process */
 
 /* A call begins to run on the branch. `execution_count` is its number. */
 void branch_occupy(Branch *branch, uint64_t execution_count, uint64_t now);
-/* The interpreter says that the call has ended by itself. */
-void branch_executed(Branch *branch, double cpu, bool spawned);
-/* The call has ended, at `now`, after it ran for `busy` nanoseconds. */
+/* The call has ended, at `now`, after it ran for `busy` nanoseconds; the branch is vacated. */
 void branch_call_ended(Branch *branch, uint64_t busy, uint64_t now);
 /* Something was written to stream 1 or 2 that belongs to no call. */
 void branch_wrote(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
 /* Moves what there is of that to `ret`. */
 void branch_take_between(Branch *branch, Output ret[STREAMS]);
 void branch_forget_between(Branch *branch);
-/* The call is over: its record tells what became of the variables. */
+/* Nothing runs on the branch any more. */
 void branch_vacate(Branch *branch);
 
 /* The branch takes the number and the place of `of`, which ends. It keeps its interpreter. */
@@ -249,7 +285,7 @@ void branch_protection(const Branch *branch, Protection *ret);
 
 /* Its checkpoints */
 
-/* Asks the interpreter, which is ready, for a checkpoint of its state; it becomes the base. 0 or a negative
+/* Asks the interpreter, which is IDLE, for a checkpoint of its state; it becomes the base. 0 or a negative
  * errno with `why`. */
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
 
@@ -292,7 +328,7 @@ void branch_forget_past(Branch *branch);
 
 /* Replaces the live state by that of `checkpoint`. Where that fails, or it is NULL, by that of the newest
  * checkpoint of its line. */
-void branch_go_back(Branch *branch, Checkpoint *checkpoint);
+void branch_go_back(Branch *branch, Checkpoint *checkpoint, CopyPurpose purpose);
 
 /* Forgets every checkpoint of its line, because a fresh interpreter follows. */
 void branch_forget_line(Branch *branch);

@@ -79,24 +79,23 @@ static void exceptions_collect(KillExceptions *exceptions, Branches *set, const 
                            ARRAY_SIZE(exceptions->families) - exceptions->keep.family_count);
 }
 
-/* The copy in the making has been ended with processes that are nobody's. It is asked for again. */
-static void recovery_copy_again(Branch *branch)
+/* Returns whether the checkpoint of the copy has gone meanwhile. */
+static bool has_lost_checkpoint(const Recovery *recovery)
 {
-    loop_timer_cancel(&branch->start);
-    interpreter_close(&branch->interpreter);
-    branch->recovery.step = RECOVERY_TRIES;
-    branch->recovery.next = branch->recovery.from;
-    branches_changed(branch->set);
+    return !recovery->from || recovery->from->number != recovery->number;
+}
+
+static void note_trouble(Recovery *recovery, const char *why)
+{
+    if (!has_lost_checkpoint(recovery))
+        reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
 }
 
 /* The copy in the making does not come, for that reason. */
 static void recovery_refused(Branch *branch, const char *why)
 {
-    Recovery *recovery = &branch->recovery;
-
-    recovery->step = RECOVERY_TRIES;
-    if (!recovery->gone)
-        reason_set(recovery->trouble, "no copy of the checkpoint could be made: %s", why);
+    note_trouble(&branch->recovery, why);
+    branch_move(branch, BRANCH_ON_REFUSE);
     branches_changed(branch->set);
 }
 
@@ -111,21 +110,27 @@ static void branches_settle_copies(Branches *set, uint64_t limit)
         struct pollfd said = {.fd = branch->interpreter.channel, .events = POLLIN};
         uint64_t now = clock_now();
 
-        if (branch->recovery.step != RECOVERY_COPIES || said.fd < 0 || now >= end)
+        if (branch->state != BRANCH_COPYING || now >= end)
             continue;
         struct timespec left = clock_timespec(end - now);
         ppoll(&said, 1, &left, NULL);
     }
 }
 
-/* Copies in the making have been ended with the others, as nobody knew their processes. */
+/* Copies in the making have been ended with the others, as nobody knew their processes. They are asked for
+ * again. */
 static void copy_again(Branches *set, const Branch *except)
 {
     Branch *branch;
 
-    list_foreach (branch, &set->all, Branch, link)
-        if (branch != except && branch->recovery.step == RECOVERY_COPIES)
-            recovery_copy_again(branch);
+    list_foreach (branch, &set->all, Branch, link) {
+        if (branch == except || branch->state != BRANCH_COPYING)
+            continue;
+        branch_move(branch, BRANCH_ON_REFUSE);
+        interpreter_close(&branch->interpreter);
+        branch->recovery.next = branch->recovery.from;
+        branches_changed(set);
+    }
 }
 
 /* Kills every process that belongs to no checkpoint and to no branch but `branch`. How many there were, its
@@ -211,7 +216,7 @@ static void on_refused(Checkpoints *checkpoints, Checkpoint *checkpoint, uint64_
     list_foreach (branch, &branches_of(checkpoints)->all, Branch, link) {
         const Recovery *recovery = &branch->recovery;
 
-        if (recovery->step == RECOVERY_COPIES && recovery->from == checkpoint && recovery->restore == id)
+        if (branch->state == BRANCH_COPYING && recovery->from == checkpoint && recovery->restore == id)
             recovery_refused(branch, why);
     }
 }
@@ -266,8 +271,8 @@ void branches_deinit(Branches *set)
 /* The same for a copy that another branch waits for: if it is ended with the others it is made once more. */
 #define SETTLE_COPIES_LIMIT NSEC_PER_SEC
 
-/* After so many losses in a row while no call ran, the checkpoint is to blame, and no single bad moment. */
-#define IDLE_LOSSES_MAXIMUM 3u
+/* After so many losses without a call between them the checkpoint is to blame, and no single bad moment. */
+#define LOSSES_MAXIMUM 3u
 
 /* The limit of all attempts together, as a call is answered soon after its deadline. */
 #define RECOVERY_LIMIT (5 * NSEC_PER_SEC)
@@ -275,19 +280,21 @@ void branches_deinit(Branches *set)
 int branch_end_processes(Branch *branch)
 {
     Branches *set = branch->set;
+    int ended = 0;
 
-    loop_timer_cancel(&branch->start);
-    if (!interpreter_is_alive(&branch->interpreter))
-        return 0;
-    /* Nobody knows the process of a copy in the making: it could not be spared. */
-    checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
-    checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
-    branches_settle_copies(set, SETTLE_COPIES_LIMIT);
-    interpreter_measure(&branch->interpreter);
-
-    int ended = branches_kill_others(set, branch);
-
+    if (interpreter_is_alive(&branch->interpreter)) {
+        /* Nobody knows the process of a copy in the making: it could not be spared. */
+        checkpoints_settle(&set->checkpoints, SETTLE_LIMIT);
+        checkpoints_drop_pending(&set->checkpoints, "the interpreter ended before its copy was ready");
+        branches_settle_copies(set, SETTLE_COPIES_LIMIT);
+        interpreter_measure(&branch->interpreter);
+        ended = branches_kill_others(set, branch);
+    }
+    if (branch->state != BRANCH_EMPTY)
+        branch_move(branch, BRANCH_ON_END);
     interpreter_close(&branch->interpreter);
+    if (branch->state == BRANCH_CLOSING)
+        branch_move(branch, BRANCH_ON_CLOSED);
     branch->taking = NULL;
     return ended;
 }
@@ -298,10 +305,9 @@ static void finish(Branch *branch, StateChange *change)
 {
     Branches *set = branch->set;
 
-    branch->recovery.step = RECOVERY_NONE;
-    if (!branch->newborn)
+    if (branch->recovery.purpose != COPY_BRANCH)
         branch->epoch++;
-    branch->newborn = false;
+    branch->recovery = (Recovery){0};
     policy_forget(branch);
     log_info("branch recovered", "branch=%" PRIu64 " state=%d execution_count=%" PRIu64, branch->number,
              (int)change->state, change->execution_count);
@@ -353,7 +359,7 @@ void branch_stand_on_pristine(Branch *branch)
 
 static void finish_fresh(Branch *branch)
 {
-    branch->recovery.step = RECOVERY_NONE;
+    branch->recovery = (Recovery){0};
     branch_stand_on_pristine(branch);
     log_info("branch begun anew", "branch=%" PRIu64, branch->number);
 }
@@ -361,6 +367,7 @@ static void finish_fresh(Branch *branch)
 void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
 {
     const Recovery *recovery = &branch->recovery;
+    bool gone = has_lost_checkpoint(recovery);
     const char *beside = branch->set->events->beside(branch->set);
     StateChange change _cleanup_(state_change_deinit) = {.state = STATE_ROLLED_BACK,
                                                          .checkpoint = recovery->number,
@@ -368,7 +375,7 @@ void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
                                                          .calls = recovery->lost_calls,
                                                          .memory = memory};
 
-    if (recovery->fresh) {
+    if (recovery->purpose == COPY_ANEW) {
         finish_fresh(branch);
         return;
     }
@@ -383,17 +390,17 @@ void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
     /* A checkpoint of another branch may be of a later call. No number of a line means two calls. */
     branch->execution_count = MAX(branch->execution_count, recovery->execution_count);
     finish(branch, &change);
-    if (recovery->gone)
+    if (gone)
         policy_on_gone(branch);
 }
 
 static void lose_all(Branch *branch)
 {
     StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
-    bool start = !branch->newborn;
+    bool start = branch->recovery.purpose != COPY_BRANCH;
 
-    if (branch->recovery.fresh) {
-        branch->recovery.step = RECOVERY_NONE;
+    if (branch->recovery.purpose == COPY_ANEW) {
+        branch->recovery = (Recovery){0};
         branch_spawn(branch);
         return;
     }
@@ -401,7 +408,7 @@ static void lose_all(Branch *branch)
     branch->base = NULL;
     branch->calls = 0;
     finish(branch, &change);
-    if (start && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
+    if (start && branch->losses > LOSSES_MAXIMUM)
         branch_start_failed(branch, "it ended again and again while no call ran");
     else if (start)
         branch_start(branch);
@@ -409,7 +416,7 @@ static void lose_all(Branch *branch)
 
 void branch_forget_line(Branch *branch)
 {
-    branch->recovery.step = RECOVERY_NONE;
+    branch->recovery = (Recovery){0};
     branch->base = NULL;
     branch->calls = 0;
     state_change_deinit(&branch->unreported);
@@ -423,13 +430,11 @@ void branch_forget_line(Branch *branch)
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why)
 {
     Recovery *recovery = &branch->recovery;
-    bool from = recovery->step == RECOVERY_COPIES && recovery->from == checkpoint,
-         next = recovery->next == checkpoint;
+    bool from = recovery->from == checkpoint, next = recovery->next == checkpoint;
 
     if (from) {
         recovery->from = checkpoint->parent;
         recovery->calls += checkpoint->calls;
-        recovery->gone = true;
     }
     if (next) {
         recovery->next = recovery->wanted ? branch->base : checkpoint->parent;
@@ -450,7 +455,6 @@ static int copy_next(Branch *branch)
     recovery->execution_count = checkpoint->execution_count;
     recovery->lost_calls = count_calls_since(branch, checkpoint);
     recovery->from = checkpoint;
-    recovery->gone = false;
     recovery->calls = 0;
     if (checkpoint->state != CHECKPOINT_KEPT)
         return -ESRCH;
@@ -466,18 +470,17 @@ static void copy_failed(Branch *branch, int error)
 
     if (!checkpoint_is_pending(checkpoint) && (error == -EPIPE || error == -ECONNRESET || error == -ESRCH))
         checkpoint_drop(checkpoint, CHECKPOINT_LOST);
-    recovery_refused(branch, strerror(-error));
+    note_trouble(&branch->recovery, strerror(-error));
 }
 
 static void advance(Branch *branch)
 {
     Recovery *recovery = &branch->recovery;
 
-    if (interpreter_is_alive(&branch->interpreter)) /* a copy that did not get ready */
-        branch_end_processes(branch);
+    branch_end_processes(branch); /* of a copy that did not get ready, if there is one */
     while (recovery->next) {
-        recovery->step = RECOVERY_COPIES;
         int r = copy_next(branch);
+
         if (r == 0)
             return;
         copy_failed(branch, r);
@@ -491,30 +494,29 @@ bool branch_begin_anew(Branch *branch)
 
     if (!pristine || checkpoint_is_pending(pristine))
         return false;
-    branch->recovery = (Recovery){
-        .step = RECOVERY_TRIES, .fresh = true, .next = pristine, .end = clock_now() + RECOVERY_LIMIT};
+    branch->recovery =
+        (Recovery){.purpose = COPY_ANEW, .next = pristine, .end = clock_now() + RECOVERY_LIMIT};
     advance(branch);
     return true;
 }
 
-static void prepare(Branch *branch, Checkpoint *wanted)
+static void prepare(Branch *branch, Checkpoint *wanted, CopyPurpose purpose)
 {
     Checkpoint *base = branch->base;
 
-    if (base && branch->idle_losses > IDLE_LOSSES_MAXIMUM)
+    if (base && branch->losses > LOSSES_MAXIMUM)
         base = base->parent;
-    branch->recovery = (Recovery){.step = RECOVERY_TRIES,
+    branch->recovery = (Recovery){.purpose = purpose,
                                   .wanted = wanted,
                                   .next = wanted ? wanted : base,
                                   .end = clock_now() + RECOVERY_LIMIT};
-    branch->pending_kill = KILL_NONE;
 }
 
 /* Writes why an interpreter ended before it was ready: its own complaint, if it made one, or how it ended. */
-static void describe_end(Reason ret, const Interpreter *interpreter, const char *fault)
+static void describe_end(Reason ret, const Branch *branch, const char *fault)
 {
-    const Buf *complaint = &interpreter->complaint;
-    int status = interpreter->status;
+    const Buf *complaint = &branch->complaint;
+    int status = branch->interpreter.status;
 
     if (complaint->size > 0)
         snprintf(ret, sizeof(Reason), "%.*s", (int)MIN(complaint->size, sizeof(Reason)),
@@ -533,7 +535,8 @@ static void fail_start(Branch *branch, const char *fault)
 {
     Reason why;
 
-    describe_end(why, &branch->interpreter, fault);
+    branch_end_processes(branch);
+    describe_end(why, branch, fault);
     branch_start_failed(branch, why);
 }
 
@@ -541,38 +544,39 @@ static void fail_start(Branch *branch, const char *fault)
  * end of one that had much is seen before it can be reaped. */
 static bool was_killed(const Interpreter *interpreter)
 {
-    return !interpreter->reaped ||
+    return !interpreter_has_ended(interpreter) ||
            (WIFSIGNALED(interpreter->status) && WTERMSIG(interpreter->status) == SIGKILL);
 }
 
-void branch_lose(Branch *branch, const char *fault)
+/* The interpreter, which was ready once, is lost. */
+static void lose_state(Branch *branch, const char *fault)
 {
-    bool was_ready = branch->interpreter.step == INTERPRETER_READY;
     bool killed = was_killed(&branch->interpreter);
     int ended;
 
-    if (!branch->occupied)
-        branch->idle_losses++;
+    branch->losses++;
     ended = branch_end_processes(branch);
-    if (branch->recovery.step == RECOVERY_COPIES)
-        recovery_refused(branch, fault ? fault : "it ended");
-    if (branch_is_recovering(branch))
-        return;
-    if (!was_ready) {
-        fail_start(branch, fault);
-        return;
-    }
     branch->set->events->lost(branch, fault);
-    prepare(branch, NULL);
+    prepare(branch, NULL, COPY_BACK);
     branch->recovery.ended = ended;
     branch->recovery.killed = killed;
     advance(branch);
 }
 
-void branch_go_back(Branch *branch, Checkpoint *checkpoint)
+void branch_lose(Branch *branch, const char *fault)
+{
+    if (branch->state == BRANCH_STARTING)
+        fail_start(branch, fault);
+    else if (branch->state == BRANCH_COPYING)
+        recovery_refused(branch, fault ? fault : "it ended");
+    else if (branch_was_ready(branch) && branch->state != BRANCH_CLOSING)
+        lose_state(branch, fault);
+}
+
+void branch_go_back(Branch *branch, Checkpoint *checkpoint, CopyPurpose purpose)
 {
     /* First, so that the recovery hears of it should the checkpoint go. */
-    prepare(branch, checkpoint);
+    prepare(branch, checkpoint, purpose);
     branch->recovery.ended = branch_end_processes(branch);
     advance(branch);
 }
@@ -580,35 +584,38 @@ void branch_go_back(Branch *branch, Checkpoint *checkpoint)
 void branch_forget_past(Branch *branch)
 {
     branch->epoch = 1;
-    branch->idle_losses = 0;
+    branch->losses = 0;
     branch_forget_between(branch);
     state_change_deinit(&branch->unreported);
-    branch->recovery.fresh = branch_is_recovering(branch);
+    if (branch_is_recovering(branch))
+        branch->recovery.purpose = COPY_ANEW;
 }
 
 void branch_kill(Branch *branch, const char *fault)
 {
-    branch->pending_kill = KILL_FAULT;
-    reason_set(branch->fault, "%s", fault);
+    if (!branch_is_ready(branch))
+        return; /* it has ended, or will be */
+    branch_move(branch, BRANCH_ON_KILL);
+    reason_set(branch->why, "%s", fault);
     branches_changed(branch->set);
 }
 
 void branch_undo(Branch *branch)
 {
-    branch->pending_kill = KILL_UNDO;
+    branch_move(branch, BRANCH_ON_UNDO);
     branches_changed(branch->set);
 }
 
 /* Deals with an interpreter that has ended or is to be killed, and with a recovery whose step has failed. */
 static void branch_sweep(Branch *branch)
 {
-    if (interpreter_is_alive(&branch->interpreter) && branch->interpreter.reaped)
+    if (interpreter_has_ended(&branch->interpreter))
         branch_lose(branch, NULL);
-    else if (branch->pending_kill == KILL_FAULT)
-        branch_lose(branch, branch->fault);
-    else if (branch->pending_kill == KILL_UNDO)
-        branch_go_back(branch, NULL);
-    if (branch->recovery.step == RECOVERY_TRIES)
+    else if (branch->state == BRANCH_KILLING)
+        branch_lose(branch, branch->why);
+    else if (branch->state == BRANCH_UNDOING)
+        branch_go_back(branch, NULL, COPY_BACK);
+    if (branch->state == BRANCH_RETRYING)
         advance(branch);
 }
 

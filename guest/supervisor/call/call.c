@@ -309,7 +309,6 @@ static void call_finish(Executor *executor, StateChange *change)
     outcome_settle(&cell->outcome, change);
     correct_protection(&cell->protection, change);
     executor->cell = NULL;
-    branch_vacate(branch);
     make_record(executor, cell, change);
     if (cell->checkpoint_asked && executor->branches->mode == CHECKPOINT_OFF)
         checkpoints_drop_automatic(&executor->branches->checkpoints, branch->number, NULL);
@@ -435,7 +434,7 @@ static int ensure_checkpoint(Cell *cell, Reason why)
 
     if (branch_is_exact(branch))
         return !checkpoint_is_pending(branch->base);
-    if (branch->interpreter.asked)
+    if (branch->state == BRANCH_CHECKPOINTING)
         return 0;
     if (cell->checkpoint_asked) {
         policy_why_none(branch, why);
@@ -477,8 +476,7 @@ void executor_advance(Executor *executor)
     Reason why = "";
     int r;
 
-    if (!cell || cell->step != CELL_WAITS || !branch_is_ready(cell->branch) ||
-        branch_is_recovering(cell->branch))
+    if (!cell || cell->step != CELL_WAITS || !branch_is_ready(cell->branch))
         return;
     r = start_clock(cell);
     if (r < 0) {
@@ -522,8 +520,7 @@ int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, P
     cell->executor = executor;
     executor->cell = cell;
     branch->execution_count = cell->execution_count;
-    if (!interpreter_is_alive(&branch->interpreter) && !branch_is_recovering(branch) &&
-        branch_start(branch) < 0)
+    if (branch->state == BRANCH_EMPTY && branch_start(branch) < 0)
         return 0;
     executor_advance(executor);
     return 0;
@@ -730,12 +727,14 @@ static int on_executed(Executor *executor, Cell *cell, const Message *message, P
 
     if (!is_of_call(cell, message))
         return refuse_foreign(cell, message, problem);
+    if (cell->branch->state == BRANCH_QUEUED)
+        return problem_set(problem, ERR_BAD_REQUEST, "`executed` before the checkpoint that was asked for");
 
     int r = executed_decode(&executed, &cell->displays, &message->body, problem);
     if (r < 0)
         return r;
     streams_drain(&cell->branch->interpreter.streams);
-    branch_executed(cell->branch, executed.cpu, executed.spawned);
+    interpreter_executed(&cell->branch->interpreter, executed.cpu, executed.spawned);
     outcome_finished(&cell->outcome, &executed, cell->interruption.cause, cell->timeout);
     if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
         end_undone(cell);
@@ -747,7 +746,7 @@ static int on_executed(Executor *executor, Cell *cell, const Message *message, P
 /* The call's end, and its questions, come too late from an interpreter that has been ended. */
 int executor_on_message(Executor *executor, Branch *branch, const Message *message, Problem *problem)
 {
-    bool late = branch->interpreter.closing;
+    bool late = !branch_is_ready(branch);
 
     switch (message->kind) {
     case MSG_DISPLAY:

@@ -147,7 +147,7 @@ static bool may_be(const Checkpoint *checkpoint, pid_t sender)
     const Checkpoint *known = checkpoints_find_pid(set, sender);
 
     return processes_is_child(sender) && !set->is_taken(set, sender) &&
-           (checkpoint->becomes ? known == checkpoint : !known);
+           (checkpoint->state == CHECKPOINT_BECOMING ? known == checkpoint : !known);
 }
 
 static int take_frozen(Checkpoint *checkpoint, pid_t sender, Problem *problem)
@@ -177,7 +177,7 @@ static int take_refusal(Checkpoint *checkpoint, const Message *message, Problem 
         return r;
     if (!refusal.error.data)
         return problem_set(problem, ERR_BAD_REQUEST, "it refused without saying why");
-    if (checkpoint_is_pending(checkpoint) && checkpoint->becomes)
+    if (checkpoint->state == CHECKPOINT_BECOMING)
         return problem_set(problem, ERR_CHECKPOINT_FAILED, "%.*s", (int)refusal.error.size,
                            refusal.error.data);
     if (checkpoint_is_pending(checkpoint))
@@ -248,7 +248,7 @@ static void hang_up(Checkpoint *checkpoint)
 {
     if (!checkpoint_is_pending(checkpoint)) {
         checkpoint_drop(checkpoint, CHECKPOINT_LOST);
-    } else if (checkpoint->state == CHECKPOINT_ANSWERED) {
+    } else if (checkpoint->state != CHECKPOINT_ASKED) {
         checkpoint_drop(checkpoint, NEVER_READY);
     } else {
         loop_file_remove(&checkpoint->file);
@@ -268,8 +268,7 @@ void checkpoint_answered(Checkpoint *checkpoint)
 int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit)
 {
     checkpoint->pid = pid;
-    checkpoint->state = CHECKPOINT_ANSWERED;
-    checkpoint->becomes = true;
+    checkpoint->state = CHECKPOINT_BECOMING;
     return loop_timer_set(checkpoint->set->loop, &checkpoint->limit, clock_now() + limit, on_limit_due);
 }
 

@@ -1,7 +1,8 @@
 /* Checkpoints: frozen copies of interpreters, and the tree they form.
  *
  *   checkpoint_new() ──► ASKED ── the interpreter answers ──► ANSWERED ── `frozen` ──► KEPT ──► ENDED
- *                           └── the copy hangs up ──► SILENT ── the interpreter answers ──► gone
+ *                           ├── the copy hangs up ──► SILENT ── the interpreter answers ──► gone
+ *                           └── checkpoint_becomes() ──► BECOMING ── `frozen` ──► KEPT
  *
  * `frozen` may come before the answer. Whatever is refused, late, lost, evicted or given up goes from any
  * state.
@@ -27,6 +28,7 @@ typedef enum CheckpointState {
     CHECKPOINT_ASKED,    /* the interpreter has been asked for it */
     CHECKPOINT_ANSWERED, /* the interpreter says that it has made it */
     CHECKPOINT_SILENT,   /* the copy has hung up; the interpreter may be about to say why */
+    CHECKPOINT_BECOMING, /* no interpreter has been asked: the process `pid` becomes it */
     CHECKPOINT_KEPT,     /* it exists */
     CHECKPOINT_ENDED,    /* its process has ended: it is to be dropped */
 } CheckpointState;
@@ -54,7 +56,6 @@ struct Checkpoint {
     uint64_t calls;     /* calls between the parent and it */
     uint64_t private_bytes;
     uint64_t restores; /* copies that were asked of it; the id of the last one */
-    bool becomes;      /* no interpreter has been asked for it: the process becomes it */
     bool saves;        /* it writes its memory to a file */
     bool saved;        /* and has done so, the last time */
 

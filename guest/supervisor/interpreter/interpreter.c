@@ -12,19 +12,13 @@
 #include "guest/ring.h"
 #include "guest/supervisor/process/footprint.h"
 #include "guest/supervisor/process/spawn.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-#define READ_SIZE     (64u << 10)
-#define COMPLAINT_MAX 2048u
+#define READ_SIZE (64u << 10)
 
 /* ---- messages ---- */
 
 #define LAST_READS 64u /* much more than a socket's buffer holds */
-
-/* The time between the end of the channel and the end of the process: as much as the kernel needs to free its
- * memory, of which there is much when it was killed for that. */
-#define HANGUP_LIMIT (2 * NSEC_PER_SEC)
 
 static void fault(Interpreter *interpreter, const char *reason)
 {
@@ -47,7 +41,6 @@ static void send_out(Interpreter *interpreter)
     if (r >= 0)
         for (unsigned i = 0; i < STREAMS; i++)
             close_fd(&interpreter->fds[i]);
-    interpreter->divided = r != 1;
     loop_file_change(&interpreter->file, EPOLLIN | (r == 1 ? 0 : EPOLLOUT));
 }
 
@@ -90,7 +83,7 @@ int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
     int r;
 
-    if (interpreter->asked || interpreter->divided)
+    if (interpreter->out.size > 0)
         return -EBUSY;
     r = channel_say(&out, MSG_CHECKPOINT, 0, MsgFreeze, &(MsgFreeze){.automatic = automatic});
     if (r < 0)
@@ -98,7 +91,6 @@ int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic
     r = channel_send(interpreter->channel, &out, &end, 1);
     if (r <= 0) /* some bytes fit into every socket, unless nobody reads it */
         return r == 0 || r == -EAGAIN ? -EBUSY : r;
-    interpreter->asked = true;
     return 0;
 }
 
@@ -138,17 +130,10 @@ static ssize_t read_channel(Interpreter *interpreter)
     return channel_read(interpreter->channel, &interpreter->in, READ_SIZE, &interpreter->sender, NULL);
 }
 
-static void on_hangup_due(LoopTimer *timer)
-{
-    fault(container_of(timer, Interpreter, hangup), "it closed its channel or replaced its process");
-}
-
 static void hang_up(Interpreter *interpreter)
 {
     loop_file_remove(&interpreter->file);
-    if (loop_timer_set(interpreter->loop, &interpreter->hangup, clock_now() + HANGUP_LIMIT, on_hangup_due) <
-        0)
-        fault(interpreter, strerror(ENOMEM));
+    interpreter->on_hangup(interpreter);
 }
 
 static void on_channel_ready(LoopFile *file, uint32_t events)
@@ -192,10 +177,7 @@ static void on_stream_data(Streams *streams, unsigned number, const uint8_t *byt
 {
     Interpreter *interpreter = container_of(streams, Interpreter, streams);
 
-    if (interpreter->step == INTERPRETER_READY)
-        interpreter->on_output(interpreter, number, bytes, n);
-    else if (number == STDERR_FILENO)
-        buf_append(&interpreter->complaint, bytes, MIN(n, COMPLAINT_MAX - interpreter->complaint.size));
+    interpreter->on_output(interpreter, number, bytes, n);
 }
 
 static void on_stream_late(Streams *streams, unsigned number, const uint8_t *bytes, size_t n)
@@ -212,9 +194,8 @@ void interpreter_init(Interpreter *interpreter, Loop *loop)
     streams_init(&interpreter->streams, loop, on_stream_data, on_stream_late);
 }
 
-static void release(Interpreter *interpreter)
+void interpreter_deinit(Interpreter *interpreter)
 {
-    loop_timer_cancel(&interpreter->hangup);
     loop_file_remove(&interpreter->file);
     close_fd(&interpreter->channel);
     buf_deinit(&interpreter->in);
@@ -222,15 +203,7 @@ static void release(Interpreter *interpreter)
     for (unsigned i = 0; i < STREAMS; i++)
         close_fd(&interpreter->fds[i]);
     streams_close(&interpreter->streams);
-    interpreter->step = INTERPRETER_NONE;
-    interpreter->closing = interpreter->asked = interpreter->divided = false;
     interpreter->pid = 0;
-}
-
-void interpreter_deinit(Interpreter *interpreter)
-{
-    release(interpreter);
-    buf_deinit(&interpreter->complaint);
 }
 
 /* ---- starting ---- */
@@ -274,18 +247,14 @@ static int open_ends(Interpreter *interpreter, Ends *ret)
     return 0;
 }
 
-static void begin(Interpreter *interpreter, bool copied)
+static void begin(Interpreter *interpreter)
 {
-    interpreter->copied = copied;
-    interpreter->step = INTERPRETER_STARTS;
-    interpreter->closing = interpreter->reaped = interpreter->asked = interpreter->divided = false;
     interpreter->spawned = false;
     interpreter->listings = interpreter->preparations = (Inquiries){0};
     interpreter->pid = interpreter->sender = 0;
     interpreter->cpu_counted = interpreter->cpu = 0;
     interpreter->peak_memory = 0;
     interpreter->status = 0;
-    buf_clear(&interpreter->complaint);
 }
 
 /* An interpreter that has a library beside it is Python's own program: the library takes over before its
@@ -318,7 +287,7 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
 {
     Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
-    begin(interpreter, false);
+    begin(interpreter);
     int r = open_ends(interpreter, &ends);
     if (r == 0) {
         pid_t pid = spawn_interpreter(command_line, environment, memory, &ends);
@@ -327,7 +296,7 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
         interpreter->pid = MAX(pid, 0);
     }
     if (r < 0) {
-        release(interpreter);
+        interpreter_deinit(interpreter);
         return r;
     }
     log_info("interpreter started", "pid=%d", (int)interpreter->pid);
@@ -368,42 +337,28 @@ int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, const Ms
 {
     Ends ends _cleanup_(ends_close) = ENDS_NULL;
 
-    begin(interpreter, true);
+    begin(interpreter);
     int r = open_ends(interpreter, &ends);
     if (r == 0 && setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) < 0)
         r = -errno;
     if (r == 0)
         r = send_restore(frozen, &ends, id, restore);
     if (r < 0) {
-        release(interpreter);
+        interpreter_deinit(interpreter);
         return r;
     }
     return 0;
-}
-
-bool interpreter_is_alive(const Interpreter *interpreter)
-{
-    return interpreter->step != INTERPRETER_NONE && !interpreter->closing;
 }
 
 void interpreter_ready(Interpreter *interpreter)
 {
     uint64_t peak;
 
-    if (interpreter->copied) {
+    if (interpreter->pid == 0) {
         interpreter->pid = interpreter->sender;
         setsockopt(interpreter->channel, SOL_SOCKET, SO_PASSCRED, &(int){0}, sizeof(int));
     }
-    interpreter->step = INTERPRETER_READY;
     footprint_used(interpreter->pid, &interpreter->cpu_counted, &peak);
-}
-
-bool interpreter_checkpointed(Interpreter *interpreter)
-{
-    bool asked = interpreter->asked;
-
-    interpreter->asked = false;
-    return asked;
 }
 
 void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned)
@@ -425,8 +380,7 @@ bool interpreter_reaped(Interpreter *interpreter, pid_t pid, int status, const s
 {
     if (pid != interpreter->pid)
         return false;
-    interpreter->pid = 0;
-    interpreter->reaped = true;
+    interpreter->pid = -1;
     interpreter->status = status;
     interpreter->cpu = (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
                        (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1e-6 -
@@ -449,8 +403,7 @@ void interpreter_close(Interpreter *interpreter)
 {
     if (!interpreter_is_alive(interpreter))
         return;
-    interpreter->closing = true;
     take_last_messages(interpreter);
     streams_drain(&interpreter->streams);
-    release(interpreter);
+    interpreter_deinit(interpreter);
 }

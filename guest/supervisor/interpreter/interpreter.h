@@ -13,12 +13,6 @@
 
 typedef struct Interpreter Interpreter;
 
-typedef enum InterpreterStep {
-    INTERPRETER_NONE,
-    INTERPRETER_STARTS, /* `ready` has yet to come */
-    INTERPRETER_READY,
-} InterpreterStep;
-
 /* Inquiries of one kind: each is answered once, in order. Their ids count from 1. */
 typedef struct Inquiries {
     uint64_t asked, answered;
@@ -29,25 +23,17 @@ bool inquiries_answered(Inquiries *inquiries, uint64_t id);
 
 struct Interpreter {
     Loop *loop;
-    InterpreterStep step;
-    bool closing;           /* the process is gone; what is still read are its last words */
-    pid_t pid;              /* the process and its group; 0: reaped, or a copy that has not told */
-    bool copied;            /* a copy of a frozen one; only `ready` tells its pid */
-    bool reaped;            /* the process has ended by itself */
-    bool asked;             /* a checkpoint was asked for, and `checkpointed` has yet to come */
+    pid_t pid; /* the process and its group; 0: a copy, of which only `ready` tells it; negative: reaped */
     Inquiries listings;     /* `namespace` */
     Inquiries moves;        /* `save` and `load` */
     Inquiries preparations; /* `prepare` */
-    bool divided;           /* the first message of `out` has been sent in part */
     bool spawned;           /* the last cell started processes that may still hold the pipes */
-    int channel;            /* -1: closed */
+    int channel;            /* -1: there is no interpreter */
     LoopFile file;
-    LoopTimer hangup;
     Buf in, out;
     pid_t sender; /* who wrote what was read last, as the kernel says; known of a copy until it is ready */
     int fds[STREAMS]; /* new write ends of its pipes, which go with the next bytes; -1: none */
     Streams streams;
-    Buf complaint;      /* standard error until it was ready */
     double cpu_counted; /* seconds of CPU time that belong to earlier cells or to the start */
 
     int status;           /* as from waitpid, once it is reaped */
@@ -57,10 +43,12 @@ struct Interpreter {
     /* A message has come; its envelope is valid. Negative with a Problem: it breaks the protocol, and
      * on_fault follows. */
     int (*on_message)(Interpreter *interpreter, const Message *message, Problem *problem);
-    /* A ready interpreter has written to stream 1 or 2. */
+    /* The interpreter has written to stream 1 or 2. */
     void (*on_output)(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n);
     /* A child of an earlier cell has written to the stream 1 or 2 of that. */
     void (*on_late)(Interpreter *interpreter, unsigned stream, const uint8_t *bytes, size_t n);
+    /* Its channel has ended. Its process ends, or has been replaced. */
+    void (*on_hangup)(Interpreter *interpreter);
     /* The interpreter cannot be used any more. The owner ends it. */
     void (*on_fault)(Interpreter *interpreter, const char *reason);
 };
@@ -82,13 +70,20 @@ pid_t interpreter_become(const CommandLine *command_line, const char *kept, int 
  * `branched`: the original lives on. 0 or a negative errno. Nothing is sent to it before it says `ready`. */
 int interpreter_copy(Interpreter *interpreter, int frozen, uint64_t id, const MsgRestore *restore);
 
-bool interpreter_is_alive(const Interpreter *interpreter); /* begun and not closed */
+/* Returns whether it has begun and is not closed. */
+static inline bool interpreter_is_alive(const Interpreter *interpreter)
+{
+    return interpreter->channel >= 0;
+}
+
+/* Returns whether its process has ended by itself. */
+static inline bool interpreter_has_ended(const Interpreter *interpreter)
+{
+    return interpreter->pid < 0;
+}
 
 /* `ready` has come. */
 void interpreter_ready(Interpreter *interpreter);
-
-/* `checkpointed` has come. false: it answers nothing. */
-bool interpreter_checkpointed(Interpreter *interpreter);
 
 /* `executed` has come: its cell has used so many seconds of CPU time, and may have left processes behind. */
 void interpreter_executed(Interpreter *interpreter, double cpu, bool spawned);
@@ -112,6 +107,5 @@ void interpreter_close(Interpreter *interpreter);
 int interpreter_send(Interpreter *interpreter, Buf *frame);
 
 /* Sends `checkpoint`, with the copy's end of its channel, before everything that is sent from now on.
- * `automatic`: nobody asked for it. 0 or a negative errno, -EBUSY when it has been asked already, or does not
- * read. */
+ * `automatic`: nobody asked for it. 0 or a negative errno, -EBUSY when it does not read. */
 int interpreter_ask_checkpoint(Interpreter *interpreter, int end, bool automatic);

@@ -60,11 +60,11 @@ static bool is_wanted(const Branch *branch)
     return (cell && cell->branch == branch) || tasks_are_about(&supervisor->tasks, branch);
 }
 
-static void on_ready(Branch *branch)
+static void on_ready(Branch *branch, bool copied)
 {
     Supervisor *supervisor = supervisor_of(branch->set);
 
-    warmup_on_ready(&supervisor->warmup, branch);
+    warmup_on_ready(&supervisor->warmup, branch, copied);
     tasks_on_started(&supervisor->tasks, branch);
     executor_advance(&supervisor->executor);
 }

@@ -99,11 +99,11 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
     MsgPrepare prepare = {.setup = text_of(setup)};
     int r;
 
-    if (branch->unplaced)
+    if (branch->news & NEWS_PLACE)
         prepare.cwd = text_of(branch->place.cwd);
-    if (branch->unplaced && branch_is_foreign(branch))
+    if (branch->news & NEWS_PLACE && branch_is_foreign(branch))
         prepare.language = text_of(branch->place.language);
-    if (branch->unproxied)
+    if (branch->news & NEWS_PROXY)
         prepare.added = (Value){.write = write_proxies, .source = &branch->set->environment};
     if (environment)
         prepare.env = (Value){.write = write_environment, .source = environment};
@@ -119,13 +119,13 @@ static int send_prepare(Branch *branch, const Environment *environment, const Bu
 /* Tells a new interpreter what it does not know yet. */
 static void tell_news(Branch *branch)
 {
-    const Environment *environment = branch->outdated ? &branch->set->environment : NULL;
+    const Environment *environment = branch->news & NEWS_ENVIRONMENT ? &branch->set->environment : NULL;
     int r;
 
-    if ((!branch->outdated && !branch->unplaced && !branch->unproxied) || !branch_is_ready(branch))
+    if (!branch->news || !branch_is_ready(branch))
         return;
     r = send_prepare(branch, environment, NULL, NULL);
-    branch->outdated = branch->unplaced = branch->unproxied = false;
+    branch->news = 0;
     if (r < 0)
         branch_kill(branch, strerror(-r));
 }
@@ -190,10 +190,10 @@ static void fail(Warmup *warmup, Text name, Text message, Text traceback)
 
 static void take_pristine(Warmup *warmup, Branch *branch)
 {
-    Reason why = "there is one";
+    Reason why = "there is one, or the interpreter has ended";
 
     loop_timer_cancel(&warmup->limit);
-    if (!checkpoints_pristine(&warmup->branches->checkpoints) &&
+    if (branch->state == BRANCH_IDLE && !checkpoints_pristine(&warmup->branches->checkpoints) &&
         branch_freeze(branch, CHECKPOINT_PRISTINE, "", why) == 0) {
         warmup->step = WARMUP_FREEZES;
         return;
@@ -280,13 +280,13 @@ static void import(Warmup *warmup, Branch *branch)
         set_up(warmup, branch);
 }
 
-void warmup_on_ready(Warmup *warmup, Branch *branch)
+void warmup_on_ready(Warmup *warmup, Branch *branch, bool copied)
 {
     if (!warmup_is_spare(warmup))
         tell_news(branch);
     else if (warmup->step == WARMUP_FAILED)
         return;
-    else if (!branch->interpreter.copied)
+    else if (!copied)
         import(warmup, branch);
     else if (warmup->step == WARMUP_WARMS) /* a copy of the pristine checkpoint has all */
         become_ready(warmup);
@@ -361,7 +361,7 @@ void warmup_proxy(Warmup *warmup)
 
     warmup->branches->proxied_late = true;
     list_foreach (branch, &warmup->branches->all, Branch, link) {
-        branch->unproxied = true;
+        branch->news |= NEWS_PROXY;
         tell_news(branch);
     }
 }
@@ -391,7 +391,8 @@ void warmup_become_session(Warmup *warmup, bool anew)
         start_anew(branch);
         return;
     }
-    branch->outdated = branch->set->environment_changed;
+    if (branch->set->environment_changed)
+        branch->news |= NEWS_ENVIRONMENT;
     tell_news(branch);
     if (!branch_is_recovering(branch))
         branch_stand_on_pristine(branch);

@@ -64,7 +64,7 @@ void warmup_proxy(Warmup *warmup);
 
 /* From the branches, as BranchEvents has them. Also of sessions: an interpreter that is ready is told of the
  * environment, if it has to be. */
-void warmup_on_ready(Warmup *warmup, Branch *branch);
+void warmup_on_ready(Warmup *warmup, Branch *branch, bool copied);
 int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem);
 void warmup_on_pristine(Warmup *warmup); /* the pristine checkpoint is kept, or gone */
 void warmup_on_start_failed(Warmup *warmup);

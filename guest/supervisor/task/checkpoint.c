@@ -151,7 +151,7 @@ static void rollback_begin(Tasks *tasks)
         return;
     }
     task->checkpoint_number = task->checkpoint->number;
-    branch_go_back(task->branch, task->checkpoint);
+    branch_go_back(task->branch, task->checkpoint, COPY_BACK);
     task_await(tasks, AWAITS_BRANCH, rollback_restored);
 }
 
@@ -229,7 +229,7 @@ static void branch_taken(Tasks *tasks)
         return;
     }
     task->branch = task->made = branch;
-    branch_go_back(branch, task->checkpoint);
+    branch_go_back(branch, task->checkpoint, COPY_BRANCH);
     task_await(tasks, AWAITS_BRANCH, branch_copied);
 }
 

@@ -83,7 +83,6 @@ static int ask(Task *task)
 /* Begins as a call does: a state that is loaded is protected like that after a call. */
 static void begin_load(Task *task)
 {
-    task->occupies = true;
     task->execution_count = MAX(task->execution_count, task->branch->execution_count);
     branch_occupy(task->branch, task->execution_count, clock_now());
 }
@@ -151,7 +150,6 @@ static void gone_back(Tasks *tasks)
     Task *task = &tasks->task;
     const StateChange *change = &task->branch->unreported;
 
-    task->branch->forked = false;
     if (change->state == STATE_ROLLED_BACK && change->checkpoint == task->checkpoint_number) {
         resume(tasks);
         return;
@@ -169,8 +167,7 @@ static void go_back(Tasks *tasks)
         return;
     }
     task->checkpoint_number = task->checkpoint->number;
-    task->branch->forked = task->forks;
-    branch_go_back(task->branch, task->checkpoint);
+    branch_go_back(task->branch, task->checkpoint, task->forks ? COPY_FORK : COPY_BACK);
     task_await(tasks, AWAITS_BRANCH, gone_back);
 }
 

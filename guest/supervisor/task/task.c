@@ -55,7 +55,7 @@ void tasks_on_started(Tasks *tasks, Branch *branch)
  */
 static void begin_anew(Tasks *tasks, Branch *branch)
 {
-    bool begins = branch_is_recovering(branch) && branch->recovery.fresh;
+    bool begins = branch_is_recovering(branch) && branch->recovery.purpose == COPY_ANEW;
 
     if (!begins)
         branch_end_processes(branch);
@@ -319,15 +319,15 @@ void task_done(Tasks *tasks)
     Task *task = &tasks->task;
 
     loop_timer_cancel(&task->limit);
-    if (task->occupies)
+    if (tasks_are_active(tasks) && task->loads)
         branch_vacate(task->branch);
-    task->occupies = false;
-    free(take(task->path));
-    task->awaits = AWAITS_NOTHING;
+    free(task->path);
+    *task = (Task){0};
 }
 
 void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...)
 {
+    Branch *made = tasks->task.made;
     char text[PROBLEM_TEXT_MAX];
     Problem problem = PROBLEM_NULL;
     va_list arguments;
@@ -338,8 +338,8 @@ void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...)
     problem_set(&problem, code, "%s", text);
     link_refuse_problem(tasks->link, tasks->task.id, &problem);
     task_done(tasks);
-    if (tasks->task.made)
-        branch_end(take(tasks->task.made));
+    if (made)
+        branch_end(made);
 }
 
 void task_cancel(Tasks *tasks, const char *why)
@@ -359,8 +359,12 @@ void tasks_on_controller_lost(Tasks *tasks)
 
 void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))
 {
+    Branch *branch = tasks->task.branch;
+
     tasks->task.awaits = awaits;
     tasks->task.next = next;
+    if ((awaits == AWAITS_INTERPRETER || awaits == AWAITS_LISTENER) && branch->state == BRANCH_EMPTY)
+        branch_start(branch);
     branches_changed(tasks->branches);
 }
 
@@ -368,22 +372,11 @@ void task_await(Tasks *tasks, TaskAwaits awaits, void (*next)(Tasks *))
 
 static bool has_interpreter(Tasks *tasks)
 {
-    Task *task = &tasks->task;
-    Branch *branch = task->branch;
+    const Branch *branch = tasks->task.branch;
 
-    if (branch_is_recovering(branch))
-        return false;
-    if (branch_is_ready(branch))
-        return true;
-    if (interpreter_is_alive(&branch->interpreter))
-        return false;
-    if (!task->started) {
-        task->started = true;
-        if (branch_start(branch) == 0)
-            return false;
-    }
-    task_refuse(tasks, ERR_INTERNAL, "cannot start the interpreter: %s", branch->failure);
-    return false;
+    if (branch->state == BRANCH_EMPTY)
+        task_refuse(tasks, ERR_INTERNAL, "cannot start the interpreter: %s", branch->why);
+    return branch_is_ready(branch);
 }
 
 /* Variables that have been pickled are saved without it, too. */
@@ -413,7 +406,7 @@ static bool has_listener(Tasks *tasks)
 
     if (!has_interpreter(tasks))
         return false;
-    if (!task->branch->interpreter.asked) {
+    if (task->branch->state == BRANCH_IDLE) {
         loop_timer_cancel(&task->limit);
         return true;
     }

@@ -35,7 +35,6 @@ typedef struct Task {
     uint64_t execution_count;    /* load: of the call whose state is loaded */
     uint64_t epoch;              /* of the branch when its interpreter was asked */
     Checkpoint *checkpoint;      /* the checkpoint it uses or takes; NULL again when that is gone */
-    bool started;                /* an interpreter was started, as there was none */
     CheckpointKind kind;         /* of the checkpoint that it takes */
     bool implicit;               /* the checkpoint was taken for this task only */
     void (*taken)(Tasks *tasks); /* the step that follows when it is kept */
@@ -44,7 +43,6 @@ typedef struct Task {
     bool ends;         /* `save`: the sandbox is to end then */
     bool forks;        /* it goes on in both sandboxes */
     bool resumes;      /* `load`: the state is that of a session which goes on */
-    bool occupies;     /* the branch is occupied by it, as by a call */
     char *path;        /* of the directory */
     Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
