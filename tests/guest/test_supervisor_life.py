@@ -18,6 +18,7 @@ def test_hello(guest):
         "branches": [{"branch": 0, "epoch": 1, "execution_count": 0}],
         "running": None,
         "commands": [],
+        "waits": True,
     }
 
 
