@@ -149,7 +149,8 @@ BROKEN = "page = '''\n```python\nx = 1\n```\n'''\nprint(page"
         (">>> x = 1\n>>> if x:\n...     x\n...\n1", "x = 1\nif x:\n    x\n"),
         ("pip install -q x\nimport x", f"{MAGICS}.run_line_magic('pip', 'install -q x')\nimport x"),
         ("7 %x", "7 %x"),
-        ("%nosuch 1", "%nosuch 1"),
+        ("%nosuch 1", f"{MAGICS}.run_line_magic('nosuch', '1')"),
+        ("%%perl -w\nprint", f"{MAGICS}.run_cell_magic('perl', '-w', 'print')"),
     ],
 )
 def test_cells(written, runs):

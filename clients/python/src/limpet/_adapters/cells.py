@@ -12,22 +12,6 @@ import re
 
 from .magics import SHELL
 
-FILES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
-LINE = {
-    "autoreload",
-    "cd",
-    "config",
-    "env",
-    "load_ext",
-    "matplotlib",
-    "pip",
-    "pwd",
-    "reload_ext",
-    "run",
-    "set_env",
-}
-LINE |= {"time", "timeit", "who", "who_ls", "whos", *FILES}
-CELL = {"bash", "capture", "html", "latex", "markdown", "sh", "svg", "time", "timeit", "writefile"}
 PYTHON = {"capture", "time", "timeit"}  # what they are given to run is a cell of its own
 SHELLS = ("bash", "sh", "shell")  # whose fences have commands in them
 NO_PYTHON = (
@@ -91,7 +75,7 @@ def translated(code: str) -> str:
     if not _LIKELY.search(code) or len(code) > _MOST or _parsed(code) is not None:
         return code
     cell = _CELL.match(code.lstrip("\n"))
-    if cell is not None and cell[1] in CELL:
+    if cell is not None:
         body = cell[3] or ""
         return _cell(cell[1], cell[2], translated(body) if cell[1] in PYTHON else body)
     lines = code.split("\n")
@@ -140,10 +124,10 @@ def _line(line: str) -> str:
     pip = _PIP.match(line)
     if pip is not None:
         return f"{pip[1]}{SHELL}.run_line_magic('pip', {pip[2]!r})"
-    if magic is not None and magic[2] in LINE:
-        return f"{magic[1]}{SHELL}.run_line_magic({magic[2]!r}, {magic[3]!r})"
     if magic is not None and magic[2] in _PROGRAMS:
         return f"{magic[1]}{SHELL}.system({magic[2] + ' ' + magic[3]!r})"
+    if magic is not None:
+        return f"{magic[1]}{SHELL}.run_line_magic({magic[2]!r}, {magic[3]!r})"
     return line
 
 
