@@ -264,4 +264,5 @@ def test_the_shell_that_code_asks_for(notebook):
     assert notebook.run("get_ipython().getoutput('echo $word')").result == "['hi']"
     assert notebook.run("get_ipython().run_cell_magic('bash', '', 'echo cell')").stdout == "cell\n"
     assert "%nothing` not found" in notebook.run("get_ipython().run_line_magic('nothing', '')").traceback
-    assert notebook.run("get_ipython().user_ns is globals()").result == "True"
+    code = "import IPython\nget_ipython().user_ns is globals(), IPython.get_ipython() is get_ipython()"
+    assert notebook.run(code).result == "(True, True)"

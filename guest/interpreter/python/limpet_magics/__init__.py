@@ -36,6 +36,9 @@ class Shell:
     def getoutput(self, cmd, split=True, depth=0):
         return commands.output_of(expand(cmd, code.caller()), split)
 
+    def __setattr__(self, name, value):
+        setattr(ipython(f"get_ipython().{name}"), name, value)
+
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)

@@ -6,7 +6,6 @@ import sys
 import _limpet
 from limpet_runtime import comms, display, hooks, interactive
 
-ADAPT = {"comm": comms.adapt_comm, "ipywidgets": comms.adapt_ipywidgets, **interactive.NOTEBOOK}
 KEPT = 1000  # results
 
 Out = {}  # by the number of the notebook's cell
@@ -18,6 +17,19 @@ def get_ipython():
     import limpet_magics
 
     return limpet_magics.shell
+
+
+def adapt_ipython(module):
+    """IPython.core.getipython"""
+    module.get_ipython = get_ipython
+
+
+ADAPT = {
+    "comm": comms.adapt_comm,
+    "IPython.core.getipython": adapt_ipython,
+    "ipywidgets": comms.adapt_ipywidgets,
+    **interactive.NOTEBOOK,
+}
 
 
 def begin():
