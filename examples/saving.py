@@ -27,7 +27,7 @@ def main(directory):
         with client.open() as session:
             session.run(FIRST).check()
             saved = session.save(path)
-            print(f"saved {saved.size} bytes; not saved: {saved.lost}")
+            print(f"saved {saved.size} bytes; not pickled: {saved.lost}")
         with client.open(restore=path) as session:
             result = session.run("add('a'), alias is counts, open('notes.txt').read()").check()
             print(f"restored: {result.result}")

@@ -34,11 +34,12 @@ def test_snapshots_are_what_sandboxes_are_made_from(where):
 
 
 def test_what_a_snapshot_does_not_have_is_told(where):
+    """With another environment the variables come without the memory."""
     with made(Sandbox, where) as sandbox:
         sandbox.run_code("numbers = (n for n in range(3)); x = 1")
         snapshot = sandbox.create_snapshot()
         assert sandbox.run_code("next(numbers)").text == "0"
-        with made(Sandbox, where, template=snapshot.snapshot_id) as again:
+        with made(Sandbox, where, template=snapshot.snapshot_id, envs={"COLOUR": "red"}) as again:
             run = again.run_code("x")
             assert (run.text, run.error.name) == ("1", "StateRestored") and "numbers" in run.error.value
         Sandbox.delete_snapshot(snapshot.snapshot_id, **where)

@@ -109,4 +109,4 @@ def test_quickstart(example):
 def test_saving(example):
     said = example("saving.py")
     assert "restored: ({'a': 2}, True, 'kept as well')" in said and "exported 1 cell: add('a')" in said
-    assert "missing: [\"lock: it was not saved: TypeError" in said
+    assert "not pickled: {'lock': \"TypeError" in said and "missing: [" in said

@@ -67,7 +67,7 @@ point = Point(3, 4)
 @pytest.mark.engine
 def test_variables_come_back_as_they_were(session, path, restored):
     session.run(VARIABLES).check()
-    saved = session.save(path)
+    saved = session.save(path, memory=False)
     assert saved.path == path and saved.size == os.path.getsize(path) and saved.skipped == []
     assert set(saved.lost) == {"lock", "generator", "thread", "holds"}
     assert "cannot pickle" in saved.lost["lock"] and saved.variables["add"] == "saved"
@@ -81,7 +81,7 @@ def test_variables_come_back_as_they_were(session, path, restored):
 def test_the_first_result_says_what_is_not_as_it_was(session, path, restored):
     session.run("import threading; lock = threading.Lock(); x = 1; y = 2").check()
     count = session.run("x").execution_count
-    session.save(path)
+    session.save(path, memory=False)
     back = restored()
     first, second = back.run("x, y"), back.run("x")
     assert (first.state, first.result, first.epoch) == ("kept", "(1, 2)", 1)
@@ -94,7 +94,7 @@ def test_saving_leaves_the_session_alone(session, path):
     code = "x = 1\nclass Evil:\n    def __reduce__(self):\n        global x\n        x = 2\n        open('made', 'w').close()\n        return (int, ())\nevil = Evil()"
     session.run(code).check()
     before = session.namespace(), session.run("x").execution_count
-    assert session.save(path).lost == {}
+    assert session.save(path, memory=False).lost == {}
     assert session.run("x, type(evil).__name__").result == "(1, 'Evil')"
     assert session.run("").execution_count == before[1] + 2
     assert [variable.name for variable in session.namespace()] == [variable.name for variable in before[0]]
@@ -104,7 +104,7 @@ def test_saving_leaves_the_session_alone(session, path):
 def test_a_variable_that_ends_its_pickling_costs_itself_alone(session, path, restored):
     code = "import os\nclass Ends:\n    def __reduce__(self):\n        os._exit(3)\nclass Crashes:\n    def __reduce__(self):\n        os.abort()\n"
     session.run(code + "ends, crashes, before, after = Ends(), Crashes(), [1], [2]\nends_too = [ends]").check()
-    saved = session.save(path)
+    saved = session.save(path, memory=False)
     assert set(saved.lost) == {"ends", "ends_too", "crashes"}
     assert "ended the process" in saved.lost["ends"] and "SIGABRT" in saved.lost["crashes"]
     assert restored().run("before + after").result == "[1, 2]"
@@ -117,7 +117,7 @@ def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
         pytest.skip("the engine does not bound memory")
     with client.open(name, memory="160m") as session:
         session.run("x = 1\nrows = [[n, str(n)] for n in range(500_000)]\ny = 2", timeout=60).check()
-        saved = session.save(path)
+        saved = session.save(path, memory=False)
         assert set(saved.lost) == {"rows"} and "not enough memory" in saved.lost["rows"]
         result = session.run("len(rows), x, y")
         assert (result.result, result.state, result.epoch) == ("(500000, 1, 2)", "kept", 1)
@@ -129,7 +129,7 @@ def test_too_little_memory_is_said(client, limpetd, name, path):
         pytest.skip("the engine does not bound memory")
     with client.open(name, memory="400m") as session:
         session.run("x = bytearray(80 << 20); y = 2").check()
-        session.save(path)
+        session.save(path, memory=False)
     with pytest.raises(limpet.RestoreFailed, match="the variables take 80 MiB, and a session of this `memory` holds .. MiB: open it with more"):
         client.open(name, restore=path, memory="64m")
     with client.open(name, restore=path, memory="300m") as session:
@@ -142,21 +142,21 @@ def test_files_outside_the_directory_are_told(session, limpetd, path, restored):
         pytest.skip("without a sandbox they are others'")
     session.run("open('/tmp/a.csv', 'w').close(); open('b.csv', 'w').close()").check()
     told = "/tmp/a.csv: a file outside /session"
-    assert session.save(path).skipped == [told]
+    assert session.save(path, memory=False).skipped == [told]
     assert restored().run("1").restored == [f"{told} is not saved"]
 
 
 @pytest.mark.long
 def test_a_variable_that_never_ends_its_pickling(session, path):
     session.run("import time\nclass Waits:\n    def __reduce__(self):\n        while True: time.sleep(1)\nwaits, x = Waits(), 1").check()
-    saved = session.save(path)
+    saved = session.save(path, memory=False)
     assert set(saved.lost) == {"waits"} and "took longer than" in saved.lost["waits"] and saved.variables["x"] == "saved"
 
 
 def test_what_cannot_be_unpickled_costs_what_shares_it_alone(session, path, restored):
     code = "class Breaks:\n    def __getstate__(self):\n        return {'x': 1}\n    def __setstate__(self, state):\n        raise RuntimeError('no')\n"
     session.run(code + "a = [1]\nbreaks = Breaks()\nholds = [breaks]\nb = [a, {}]\nc = [b[1]]").check()
-    assert session.save(path).lost == {}
+    assert session.save(path, memory=False).lost == {}
     back = restored()
     assert [note.partition(":")[0] for note in back.restored] == ["breaks", "holds"]
     assert back.restored[0] == "breaks: RuntimeError: no" and "shares something" in back.restored[1]
@@ -168,7 +168,7 @@ def test_open_files_by_path_and_position(session, path, restored):
     session.run("writer = open('written', 'w'); _ = writer.write('abc'); adder = open('added', 'ab'); _ = adder.write(b'1')").check()
     session.run("with open('read') as done: pass").check()
     session.run("import socket; wire = socket.socket(); pipe = open(__import__('os').pipe()[0])").check()
-    saved = session.save(path)
+    saved = session.save(path, memory=False)
     assert set(saved.lost) == {"wire", "pipe"} and "without a name" in saved.lost["pipe"]
     assert session.run("_ = writer.write('d'); writer.flush(); open('written').read()").result == "'abcd'"
     back = restored()
@@ -208,7 +208,7 @@ def look():
 @pytest.mark.engine
 def test_files_come_back(session, path, restored, tmp_path):
     session.run(FILES, timeout=60).check()
-    saved = session.save(path)
+    saved = session.save(path, memory=False)
     assert saved.skipped == ["/session/sock: a socket"]
     assert saved.size < 50_000_000
     back = restored()
@@ -224,7 +224,7 @@ def test_files_come_back(session, path, restored, tmp_path):
 def test_options_come_back_and_may_be_others(client, name, path, restored):
     with client.open(name, env={"KEY": "value"}, timeout=17, memory="300m") as session:
         session.run("x = 1")
-        session.save(path)
+        session.save(path, memory=False)
         options = session.options
     back = restored()
     assert back.options == options and back.run("import os; os.environ['KEY'], x").result == "('value', 1)"
@@ -233,7 +233,7 @@ def test_options_come_back_and_may_be_others(client, name, path, restored):
 
 def test_what_is_restored_is_protected_like_a_call(session, path, restored):
     session.run("x = [1]")
-    session.save(path)
+    session.save(path, memory=False)
     back = restored(checkpoint="always")
     result = back.run("x.append(2); import os; os._exit(1)")
     assert (result.status, result.state) == ("exited", "rolled_back")
@@ -244,7 +244,7 @@ def test_a_branch_is_saved_with_its_own_variables(session, path, restored):
     session.run("x = 1")
     branch = session.branch("other")
     branch.run("x = 2")
-    branch.save(path)
+    branch.save(path, memory=False)
     assert restored().run("x").result == "2"
 
 
@@ -253,14 +253,14 @@ def test_it_takes_its_place_when_it_is_whole(session, path, tmp_path):
     session.run("x = 1")
     with pytest.raises(OSError):
         session.save(str(tmp_path / "missing" / "conv.limpet"))
-    assert session.save(path).variables == {"x": "saved"}
+    assert session.save(path, memory=False).variables == {"x": "saved"}
     assert os.listdir(tmp_path) == ["conv.limpet"]
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
 def test_no_session_is_left_where_it_cannot_be_restored(client, session, name, path):
     session.run("x = bytes(2_000_000); open('f', 'wb').write(x)")
-    session.save(path)
+    session.save(path, memory=False)
     whole = open(path, "rb").read()
     with pytest.raises(limpet.SessionExists):
         client.open(name, restore=path)
@@ -289,7 +289,7 @@ def test_asyncio(limpetd, name, path):
                 await session.run("x = 1")
                 seen = []
                 await session.files.write("f", b"x" * 1_000_000)
-                await session.save(path, on_progress=lambda *told: seen.append(told))
+                await session.save(path, memory=False, on_progress=lambda *told: seen.append(told))
                 assert seen[-1] == (1_000_000, 1_000_000)
             async with await client.open(name, restore=path) as session:
                 assert (await session.run("x, len(open('f').read())")).result == "(1, 1000000)"

@@ -24,11 +24,13 @@ def limpet(limpetd):
     return run
 
 
-def test_there_and_back(limpet, session, name, client, tmp_path):
+def test_there_and_back(limpet, limpetd, session, name, client, tmp_path):
     path = str(tmp_path / "a.limpet")
     session.run("import threading; x, lock = 1, threading.Lock()").check()
     out, err = limpet("save", name, path)
-    assert out.startswith(f"saved {name}: 2 variables, /session") and err.endswith("limpet: not saved: lock: TypeError: cannot pickle '_thread.lock' object\n")
+    memory, fate = ("its memory, ", "saved in the memory alone") if limpetd.isolates else ("", "not saved")
+    assert out.startswith(f"saved {name}: {memory}2 variables, /session")
+    assert err.endswith(f"limpet: {fate}: lock: TypeError: cannot pickle '_thread.lock' object\n")
     out, err = limpet("open", "--restore", path, "--timeout", "7", "--env", "A=b=c", "--env", "D=", "--data", str(tmp_path), f"{name}-back")
     assert out.startswith(f"opened {name}-back (") and "limpet: not as it was saved: lock: " in err
     with client.attach(f"{name}-back") as back:
@@ -36,6 +38,22 @@ def test_there_and_back(limpet, session, name, client, tmp_path):
         out, err = limpet("run", "-s", back.name, "-c", "x")
         assert out == "1\n" and "not as it was saved: lock: " in err
         back.close()
+
+
+def test_show(limpet, limpetd, session, name, tmp_path):
+    path = str(tmp_path / "a.limpet")
+    session.run("import threading; rows, lock = [1], threading.Lock(); open('f', 'w').write('123')").check()
+    saved = session.save(path)
+    out, _ = limpet("show", path)
+    assert f"session   {name}, after call 1\n" in out and "files     1, 3 bytes\n" in out
+    shown = {words[0]: words[1:] for line in out.splitlines() if (words := line.split())}
+    assert shown["rows"][0] == "list" and shown["rows"][2] == "bytes"
+    assert shown["lock"][:3] == ["lock", "not", "pickled:"]
+    assert ("fits this machine until its next restart" in out) == bool(saved.memory) == limpetd.isolates
+    with open(path, "r+b") as file:
+        file.seek(5000)
+        file.write(b"damage")
+    assert "RestoreFailed" in limpet("show", path, status=125)[1]
 
 
 def test_what_cannot_be_done(limpet, session, name, tmp_path):

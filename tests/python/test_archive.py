@@ -206,7 +206,7 @@ MEMBERS = [
 def test_what_is_wrong_with_a_member_is_said(path, data, says):
     seal(path, manifest() + data)
     with _archive.Reader(path) as archive, pytest.raises(limpet.RestoreFailed, match=says):
-        for step in _saving.Unpacking(archive, PLACE).steps():
+        for step in _saving.Unpacking(archive, PLACE, True).steps():
             if not isinstance(step, list):
                 list(archive.data(step[1]))
 
@@ -222,7 +222,7 @@ def test_rows_for_a_sandbox(path):
     )  # fmt: skip
     seen = []
     with _archive.Reader(path) as archive:
-        for step in _saving.Unpacking(archive, PLACE).steps():
+        for step in _saving.Unpacking(archive, PLACE, True).steps():
             if isinstance(step, list):
                 seen.append([(row["path"], row.get("mode"), row.get("data") or row.get("target")) for row in step])
             else:

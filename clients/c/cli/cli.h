@@ -59,9 +59,9 @@ extern const Command command_artifact, command_attach, command_branch, command_c
     command_files, command_forward, command_get, command_help, command_image, command_install,
     command_interrupt, command_jupyter, command_key, command_keygen, command_kill, command_kubernetes,
     command_logs, command_ls, command_mcp, command_network, command_open, command_ps, command_put,
-    command_repl, command_reset, command_rollback, command_run, command_save, command_serve, command_shell,
-    command_shutdown, command_start, command_template, command_vars, command_up, command_version,
-    command_fork, command_sleep;
+    command_repl, command_reset, command_rollback, command_run, command_save, command_show, command_serve,
+    command_shell, command_shutdown, command_start, command_template, command_vars, command_up,
+    command_version, command_fork, command_sleep;
 
 /* All of them, in the order of the help; NULL at the end. */
 extern const Command *const commands[];

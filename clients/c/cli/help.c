@@ -26,6 +26,7 @@ const Command *const commands[] = {
     &command_artifact,
     &command_files,
     &command_save,
+    &command_show,
     &command_export,
     &command_checkpoint,
     &command_checkpoints,

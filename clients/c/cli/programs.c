@@ -212,6 +212,11 @@ static int run_save(const void *values, char **operands, int n)
     return become("limpet.saving", NULL, "save", operands, n);
 }
 
+static int run_show(const void *values, char **operands, int n)
+{
+    return become("limpet.saving", NULL, "show", operands, n);
+}
+
 static int run_export(const void *values, char **operands, int n)
 {
     return become("limpet.saving", NULL, "export", operands, n);
@@ -260,8 +265,8 @@ static int run_key(const void *values, char **operands, int n)
 const Command command_save = {
     .name = "save",
     .usage = "SESSION FILE",
-    .summary = "Saves a session to a file: its variables, /session and its options",
-    .details = "\nThe session does not change. Variables that cannot be saved are listed with the reason. "
+    .summary = "Saves a session to a file: its variables, its memory, /session and its options",
+    .details = "\nThe session does not change. Variables that cannot be pickled are listed with the reason. "
                "The file is a\n"
                "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.\n"
                "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
@@ -269,6 +274,20 @@ const Command command_save = {
     .operands_min = 2,
     .operands_max = 2,
     .run = run_save,
+};
+
+const Command command_show = {
+    .name = "show",
+    .usage = "FILE",
+    .summary = "Shows what is in a file of 'limpet save'",
+    .details =
+        "\nNothing in the file runs. The list has the names, types and sizes of the variables, and says "
+        "whether the\nlive memory is there and fits this machine.\n"
+        "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
+    .operands = {COMPLETE_FILE},
+    .operands_min = 1,
+    .operands_max = 1,
+    .run = run_show,
 };
 
 const Command command_export = {

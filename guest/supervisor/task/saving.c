@@ -134,9 +134,10 @@ static void resume(Tasks *tasks)
     branch->execution_count = MAX(branch->execution_count, task->execution_count);
     if (policy_mode(branch) == CHECKPOINT_OFF && task->checkpoint)
         checkpoint_drop(task->checkpoint, NULL);
-    task_answer(
-        tasks, task->id, MsgLoaded,
-        (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));
+    task_answer(tasks, task->id, MsgLoaded,
+                (&(MsgLoaded){.missing = notes_say(&branch->restored),
+                              .execution_count = task->execution_count,
+                              .memory = true}));
     task_done(tasks);
 }
 
@@ -191,9 +192,11 @@ static void answer_saved(Tasks *tasks)
 {
     Task *task = &tasks->task;
 
+    bool memory = task->checkpoint && task->checkpoint->saved;
+
     if (task->implicit && task->checkpoint && policy_mode(task->branch) == CHECKPOINT_OFF)
         checkpoint_drop(task->checkpoint, NULL);
-    task_answer(tasks, task->id, MsgNothing, &(MsgNothing){0});
+    task_answer(tasks, task->id, MsgSaveReply, &(MsgSaveReply){.memory = memory});
     task_done(tasks);
 }
 
@@ -256,6 +259,12 @@ static void keep_memory(Tasks *tasks)
         answer_saved(tasks);
 }
 
+/* Without an engine's container, paths in the memory are those of one session alone. */
+static bool is_contained(const Tasks *tasks)
+{
+    return strcmp(tasks->branches->command_line->directory, SESSION_PATH) == 0;
+}
+
 /* Refuses to end a sandbox in which other programs run. */
 static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *problem)
 {
@@ -281,14 +290,15 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.moves = true;
     tasks->task.loads = message->kind == MSG_LOAD;
     tasks->task.ends = asked->ends;
-    tasks->task.forks = asked->forks;
     tasks->task.resumes = asked->epoch != NO_UINT;
-    tasks->task.epoch = uint_or(asked->epoch, 0);
+    tasks->task.memory = tasks->task.resumes || asked->ends || (asked->memory && is_contained(tasks));
+    tasks->task.forks = asked->forks || asked->memory; /* a file may be restored more than once */
+    tasks->task.epoch = uint_or(asked->epoch, branch->epoch);
     tasks->task.execution_count = uint_or(asked->execution_count, 0);
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    if (tasks->task.resumes)
+    if (tasks->task.loads && tasks->task.memory)
         thaw(tasks);
     else if (asked->forks && branch_make_place(branch, tasks->task.path))
         task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_fork);
@@ -312,6 +322,7 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
 {
     Task *task = &tasks->task;
     Branch *branch = task->branch;
+    Reason note;
 
     branch->execution_count = task->execution_count;
     branch->is_restored = true;
@@ -319,6 +330,10 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
     if (task->resumes) /* a call may follow at once */
         policy_protect(branch);
     notes_take(&branch->restored, &said->missing);
+    if (task->memory && !task->resumes) {
+        reason_set(note, "the memory was not taken: %s", task->trouble);
+        notes_add(&branch->restored, text_of(note));
+    }
     task_answer(
         tasks, task->id, MsgLoaded,
         (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));
@@ -345,7 +360,7 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
         task_unanswered(tasks, failure(task), why);
         return 0;
     }
-    if (!task->loads && task->ends) {
+    if (!task->loads && task->memory) {
         loop_timer_cancel(&task->limit);
         task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_memory);
         return 0;
@@ -353,7 +368,7 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
     if (task->loads)
         loaded(tasks, &said);
     else
-        task_answer(tasks, task->id, MsgNothing, &(MsgNothing){0});
+        task_answer(tasks, task->id, MsgSaveReply, &(MsgSaveReply){0});
     task_done(tasks);
     return 0;
 }

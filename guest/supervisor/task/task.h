@@ -43,6 +43,7 @@ typedef struct Task {
     bool ends;         /* `save`: the sandbox is to end then */
     bool forks;        /* it goes on in both sandboxes */
     bool resumes;      /* `load`: the state is that of a session which goes on */
+    bool memory;       /* the memory is written, or taken where it fits */
     char *path;        /* of the directory */
     Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;

@@ -98,8 +98,12 @@ const Op op_reset = {.kind = MSG_RESET, .handle = handle_reset};
 
 static int answer_save(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
-    order_reply(order, NULL);
-    return 0;
+    MsgSaveReply said;
+    int r = body_decode(&said, MsgSaveReply, reply, problem);
+
+    if (r == 0)
+        order_answer(order, MsgSaveReply, &said);
+    return r;
 }
 
 static int answer_load(Order *order, const msgpack_object_map *reply, Problem *problem)
@@ -118,15 +122,15 @@ static int answer_load(Order *order, const msgpack_object_map *reply, Problem *p
 static const OrderOps save_ops = {.kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = answer_save};
 static const OrderOps load_ops = {.kind = MSG_LOAD, .seconds = ANSWER_SECONDS, .answer = answer_load};
 
-static void begin_saving(Session *session, Request *request, const OrderOps *ops, Text path, uint64_t count)
+static void begin_saving(Session *session, Request *request, const OrderOps *ops, MsgSaveOrder asked)
 {
     Order *order = session ? order_new(sizeof(*order), ops, session, request) : NULL;
 
     if (!order)
         return;
-    order_set_body(order, MsgSaveOrder,
-                   (&(MsgSaveOrder){
-                       .branch = session->branch, .path = path, .execution_count = count, .epoch = NO_UINT}));
+    asked.branch = session->branch;
+    asked.epoch = NO_UINT;
+    order_set_body(order, MsgSaveOrder, &asked);
     order_queue(order);
 }
 
@@ -136,7 +140,7 @@ static void handle_save(Front *front, Request *request, const msgpack_object_map
 
     if (op_decode(request, &asked, MsgSave, body))
         begin_saving(op_session(front, request, asked.session, asked.instance), request, &save_ops,
-                     asked.path, NO_UINT);
+                     (MsgSaveOrder){.path = asked.path, .execution_count = NO_UINT, .memory = asked.memory});
 }
 
 static void handle_load(Front *front, Request *request, const msgpack_object_map *body)
@@ -145,7 +149,9 @@ static void handle_load(Front *front, Request *request, const msgpack_object_map
 
     if (op_decode(request, &asked, MsgLoad, body))
         begin_saving(op_session(front, request, asked.session, asked.instance), request, &load_ops,
-                     asked.path, asked.execution_count);
+                     (MsgSaveOrder){.path = asked.path,
+                                    .execution_count = asked.execution_count,
+                                    .memory = asked.memory});
 }
 
 const Op op_save = {.kind = MSG_SAVE, .handle = handle_save};

@@ -20,6 +20,8 @@ class Saved:
     skipped: list[str] = field(hash=False)
     """What else is not in the file: pipes, sockets and devices of ``/session``, files outside it, such as in ``/tmp``,
     and files that could not be read."""
+    memory: int = 0
+    """Bytes of the interpreter's live memory, which is in the file beside the variables; 0: it could not be written."""
 
     @property
     def lost(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``limpet save``, ``limpet export`` and ``limpet open --restore``, which the command hands to this package."""
+"""``limpet save``, ``show``, ``export`` and ``open --restore``, which the command hands to this package."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgpack
 
 from ._calls._asks import Asks
 from ._protocol._options import data_option
+from ._saved import _contents
 from ._sync.client import Client
 from .errors import Error, LimpetWarning
 
@@ -26,12 +27,13 @@ def _tell(text: str, file: TextIO | None = None) -> None:
     stream.buffer.flush()
 
 
+def _line(text: str) -> str:
+    """One line, whatever the sandbox has put into it."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def _note(text: str) -> None:
-    """Tells of something on standard error, in one line whatever the sandbox has put into it."""
-    _tell(
-        "limpet: " + re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text),
-        sys.stderr,
-    )
+    _tell(_line(f"limpet: {text}"), sys.stderr)
 
 
 def _save(client: Client, name: str, path: str) -> None:
@@ -40,11 +42,20 @@ def _save(client: Client, name: str, path: str) -> None:
     except OSError as error:
         error.filename = path  # not the temporary one
         raise
+    fate = "saved in the memory alone" if saved.memory else "not saved"
     for variable, why in saved.lost.items():
-        _note(f"not saved: {variable}: {why}")
+        _note(f"{fate}: {variable}: {why}")
     for skipped in saved.skipped:
         _note(f"not saved: {skipped}")
-    _tell(f"saved {name}: {len(saved.variables) - len(saved.lost)} variables, /session; {saved.size} bytes")
+    memory = "its memory, " if saved.memory else ""
+    _tell(
+        f"saved {name}: {memory}{len(saved.variables) - len(saved.lost)} variables, /session; {saved.size} bytes"
+    )
+
+
+def _show(client: Client, path: str) -> None:
+    for line in _contents.lines(path):
+        _tell(_line(line))
 
 
 def _export(client: Client, name: str, directory: str) -> None:
@@ -67,10 +78,16 @@ def _restore(client: Client, path: str, name: str, options: str) -> None:
     session = client._restored(path, name, Asks(), given)
     for missing in session.restored or []:
         _note(f"not as it was saved: {missing}")
-    _tell(f"opened {session.name} ({session.engine})")
+    way = "memory" if session.restored_memory else "pickled variables"
+    _tell(f"opened {session.name} ({session.engine}), with its {way}")
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {"save": _save, "export": _export, "restore": _restore}
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "save": _save,
+    "show": _show,
+    "export": _export,
+    "restore": _restore,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

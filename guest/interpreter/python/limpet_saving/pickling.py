@@ -21,6 +21,7 @@ from limpet_saving import FORMAT, INDEX, PICKLES, SESSION, checksum, files, told
 
 PROTOCOL = 5
 SKIPPED = 32  # files that are named
+TYPE_NAME = type.__dict__["__name__"].__get__  # past what a metaclass may say
 NO_ROOM = "there is no room for it on the disk of the session"
 
 
@@ -202,7 +203,7 @@ def write(directory, names, namespace, left_out, flushed, whole, begins):
     writer = Writer(os.path.join(directory, PICKLES), namespace, flushed)
     rows = []
     for place, name in enumerate(names):
-        row = {"name": name}
+        row = {"name": name, "type": TYPE_NAME(type(namespace[name]))}
         if name in left_out:
             row["why"] = left_out[name]
         else:

@@ -47,12 +47,22 @@ class AsyncSaving(AsyncContexts):
     files: AsyncFiles
     restored: list[str] | None = None
     """What is not as it was saved, where ``open(restore=)`` made this session; otherwise None."""
+    restored_memory: bool | None = None
+    """Whether it then came with its live memory, and not by the pickled variables."""
 
-    async def save(self, path: Path, *, on_progress: Progress | None = None, progress: bool = False) -> Saved:
-        """Saves the session to a file: its variables, ``/session`` and its options.
+    async def save(
+        self,
+        path: Path,
+        *,
+        memory: bool = True,
+        on_progress: Progress | None = None,
+        progress: bool = False,
+    ) -> Saved:
+        """Saves the session to a file: its variables, its live memory, ``/session`` and its options.
 
         The session does not change: variables are pickled in a copy of its interpreter. Variables that cannot be
-        pickled are listed with the reason, and do not affect the others.
+        pickled are listed with the reason, and do not affect the others. Where the memory fits, a session that is
+        made of the file has them all the same.
         :meth:`AsyncClient.open` with ``restore`` makes a session of the file, on this machine or another one.
 
         The file is a tar with everything the session had: treat it like the session itself. It replaces an existing
@@ -60,6 +70,7 @@ class AsyncSaving(AsyncContexts):
 
         Args:
             path: Local path of the file, such as ``"conv.limpet"``.
+            memory: Whether the memory is saved besides, where it can be written. The file is smaller without it.
             on_progress: Called with the number of bytes of files copied and the total.
             progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
 
@@ -72,9 +83,10 @@ class AsyncSaving(AsyncContexts):
         self._check_python("save()")
         place = _saving.new_place()
         try:
-            await self._request(_saving.save(place))
+            wanted = memory and _saving.FEATURE in await self._client.features()
+            kept = await self._request(_saving.save(place, wanted))
             with _progress.shown(progress, f"save {self.name}", on_progress) as tell:
-                return await _Packing(self, place).pack(os.fspath(path), tell)
+                return await _Packing(self, place).pack(os.fspath(path), kept, tell)
         finally:
             await _remove(self, place)
 
@@ -87,7 +99,7 @@ class _Packing:
         self._place = place
         self._skipped: list[str] = []
 
-    async def pack(self, path: str | bytes, on_progress: Progress | None) -> Saved:
+    async def pack(self, path: str | bytes, memory: bool, on_progress: Progress | None) -> Saved:
         session = self._session
         said = await self._bounded(f"{self._place}/{_archive.INDEX}")
         index = _saving.Index(said)
@@ -95,19 +107,19 @@ class _Packing:
         members = _saving.items(await session.files._rows(_saving.TOP, _trees.DEPTH), self._skipped)
         told = Told(sum(member.size for member in members if member.kind == "file"), on_progress)
         count = await self._execution_count()
-        manifest = _saving.manifest(session.name, session.engine, session.options, count, index)
+        kept = (await session.files.stat(f"{self._place}/{_archive.MEMORY}")).size if memory else 0
+        manifest = _saving.manifest(session.name, session.engine, session.options, count, index, kept)
         archive = await in_thread(_archive.Writer, os.fsdecode(path))
         try:
             await in_thread(archive.add, _archive.MANIFEST, manifest)
             await in_thread(archive.add, _archive.INDEX, said, 0o600)
-            pickles = f"{self._place}/{_archive.PICKLES}"
-            size = (await session.files.stat(pickles)).size
-            await self._large(archive, pickles, Member(_archive.PICKLES, "file", 0o600, size))
+            for name in (_archive.PICKLES, _archive.MEMORY)[: 2 if memory else 1]:
+                await self._large(archive, f"{self._place}/{name}", Member(name, "file", 0o600))
             await self._all(archive, members, told)
             size = await in_thread(archive.finish)
         finally:
             await in_thread(archive.close)
-        return Saved(archive.path, size, index.variables, self._skipped)
+        return Saved(archive.path, size, index.variables, self._skipped, kept)
 
     async def _execution_count(self) -> int:
         rows = await self._session._client._rows(self._session.name)
@@ -237,7 +249,10 @@ async def restored(
         raise _saving.not_installed(archive.manifest, options, error) from error
     session = AsyncSession(client, opened, asks)
     try:
-        missing = await _unpack(session, archive, unpacked)
+        memory = (
+            _saving.has_memory_for(archive.manifest, options) and _saving.FEATURE in await client.features()
+        )
+        missing, session.restored_memory = await _unpack(session, archive, memory, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
@@ -248,9 +263,11 @@ async def restored(
     return session
 
 
-async def _unpack(session: AsyncSession, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:
+async def _unpack(
+    session: AsyncSession, archive: _archive.Reader, memory: bool, unpacked: Unpacked | None
+) -> tuple[list[str], bool]:
     place = _saving.new_place()
-    steps = _saving.Unpacking(archive, place).steps()
+    steps = _saving.Unpacking(archive, place, memory).steps()
     while (step := await in_thread(next, steps, None)) is not None:
         if isinstance(step, list):
             await session._request(_ask.store(_saving.TOP, step))
@@ -258,9 +275,9 @@ async def _unpack(session: AsyncSession, archive: _archive.Reader, unpacked: Unp
             await _write(session, archive, f"{_saving.TOP}/{step[0]}", step[1])
     if unpacked is not None:
         await unpacked(session)
-    missing = await session._request(_saving.load(place, archive.manifest["execution_count"]))
+    found = await session._request(_saving.load(place, archive.manifest["execution_count"], memory))
     await _remove(session, place)
-    return missing
+    return found
 
 
 async def _write(session: AsyncSession, archive: _archive.Reader, path: str, member: Member) -> None:

@@ -3,6 +3,7 @@
     manifest.json       what it is, the options of the session, and what its variables were made with
     variables           pickles, which nobody but a sandbox reads
     variables.json      what is in them
+    memory              of the interpreter, where it was kept, which nobody but a sandbox reads
     files/…             /session
     limpet.sha256       of all bytes before it; always the last 2048 bytes of the file
 
@@ -26,7 +27,7 @@ from ..errors import RestoreFailed
 
 FORMAT = "limpet-session"
 VERSION = 1
-MANIFEST, PICKLES, INDEX, FILES = "manifest.json", "variables", "variables.json", "files"
+MANIFEST, PICKLES, INDEX, MEMORY, FILES = "manifest.json", "variables", "variables.json", "memory", "files"
 MANIFEST_MAX = 16 << 20
 BLOCK = tarfile.BLOCKSIZE
 _CHECK = "limpet.sha256"
@@ -202,6 +203,13 @@ class Reader:
                 yield start, piece
                 start, size = start + len(piece), size - len(piece)
         self._take(-sum(size for _, size in member.data) % BLOCK)
+
+    def skip(self, member: Member) -> None:
+        """In place of data()."""
+        size = sum(size for _, size in member.data)
+        if size + -size % BLOCK > self._end - self._file.tell():
+            raise _damaged(self.path, "is malformed: something in it does not end")
+        self._file.seek(size + -size % BLOCK, os.SEEK_CUR)
 
     def _check(self) -> None:
         if self._end < 0:

@@ -27,6 +27,9 @@ from ._archive import Member
 TOP = "/session"
 # By whoever opens a session, not by a file that somebody has made.
 GRANTED = {"bindings", "build", "data", "network", "pip"}
+# What a live interpreter has taken in: where it is given anew, the variables come without the memory.
+TAKEN_IN = {"env", "image", "packages"}
+FEATURE = "memory"
 OWN = ".limpet"  # what begins so in it is Limpet's own
 ARTIFACTS = "artifacts"  # a directory that every session has, and that is not its own
 
@@ -38,14 +41,23 @@ def new_place() -> str:
     return f"{TOP}/{OWN}-saved-{os.urandom(8).hex()}"
 
 
-def save(place: str) -> Request[None]:
-    return Request(SAVE, {"path": place}, lambda body: None)
+def save(place: str, memory: bool) -> Request[bool]:
+    """Whether there is a memory beside the variables."""
+    return Request(SAVE, {"path": place, **_with(memory)}, lambda body: body.get("memory") is True)
 
 
-def load(place: str, execution_count: int) -> Request[list[str]]:
-    """What is not as it was."""
-    body = {"path": place, "execution_count": execution_count}
-    return Request(LOAD, body, lambda body: [str(note) for note in field(body, "missing")])
+def load(place: str, execution_count: int, memory: bool) -> Request[tuple[list[str], bool]]:
+    """What is not as it was, and whether it came with the memory."""
+    body = {"path": place, "execution_count": execution_count, **_with(memory)}
+    return Request(
+        LOAD,
+        body,
+        lambda body: ([str(note) for note in field(body, "missing")], body.get("memory") is True),
+    )
+
+
+def _with(memory: bool) -> dict[str, bool]:
+    return {"memory": True} if memory else {}
 
 
 class Index:
@@ -67,7 +79,9 @@ class Index:
             ) from error
 
 
-def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, index: Index) -> bytes:
+def manifest(
+    name: str, engine: str, options: Mapping[str, Any], count: int, index: Index, memory: int
+) -> bytes:
     said = {
         "format": _archive.FORMAT,
         "version": _archive.VERSION,
@@ -82,6 +96,7 @@ def manifest(name: str, engine: str, options: Mapping[str, Any], count: int, ind
         "requirements": index.requirements,
         "variables": index.variables,
         "skipped": index.skipped,
+        "memory": memory,
     }
     return json.dumps(said, indent=1).encode() + b"\n"
 
@@ -97,6 +112,12 @@ def options_of(said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     if locked := requirements(said):
         saved["packages"] = locked
     return {**chosen(saved, SESSION_OPTIONS), **given}
+
+
+def has_memory_for(said: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether there is a memory that has these options."""
+    saved = options_of(said, {})
+    return bool(said.get("memory")) and all(saved.get(name) == options.get(name) for name in TAKEN_IN)
 
 
 def requirements(said: Mapping[str, Any]) -> list[str]:
@@ -167,8 +188,9 @@ def _row(path: str, member: Member, mode: int, data: bytes | None = None) -> dic
 class Unpacking:
     """What is to be sent for an archive: rows of what is small, and large files one by one."""
 
-    def __init__(self, archive: _archive.Reader, place: str) -> None:
+    def __init__(self, archive: _archive.Reader, place: str, memory: bool) -> None:
         self._archive = archive
+        self._memory = memory
         self._inside = place[len(TOP) + 1 :]
         self._closed: Rows = []  # directories that nothing could be put into any more
 
@@ -178,6 +200,9 @@ class Unpacking:
         size = 0
         for member in self._archive.members():
             path = self._path(member.name)
+            if member.name == _archive.MEMORY and not self._memory:
+                self._archive.skip(member)
+                continue
             if member.kind == "file" and member.size > _trees.SMALL:
                 yield path, member
                 continue
@@ -192,7 +217,7 @@ class Unpacking:
             yield self._closed[::-1][at : at + _trees.BATCH]
 
     def _path(self, name: str) -> str:
-        if name in (_archive.PICKLES, _archive.INDEX):
+        if name in (_archive.PICKLES, _archive.INDEX, _archive.MEMORY):
             return f"{self._inside}/{name}"
         top, _, path = name.rstrip("/").partition("/")
         if top != _archive.FILES or not is_plain(path) or path.startswith(OWN):

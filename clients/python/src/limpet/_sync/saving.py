@@ -48,12 +48,22 @@ class Saving(Contexts):
     files: Files
     restored: list[str] | None = None
     """What is not as it was saved, where ``open(restore=)`` made this session; otherwise None."""
+    restored_memory: bool | None = None
+    """Whether it then came with its live memory, and not by the pickled variables."""
 
-    def save(self, path: Path, *, on_progress: Progress | None = None, progress: bool = False) -> Saved:
-        """Saves the session to a file: its variables, ``/session`` and its options.
+    def save(
+        self,
+        path: Path,
+        *,
+        memory: bool = True,
+        on_progress: Progress | None = None,
+        progress: bool = False,
+    ) -> Saved:
+        """Saves the session to a file: its variables, its live memory, ``/session`` and its options.
 
         The session does not change: variables are pickled in a copy of its interpreter. Variables that cannot be
-        pickled are listed with the reason, and do not affect the others.
+        pickled are listed with the reason, and do not affect the others. Where the memory fits, a session that is
+        made of the file has them all the same.
         :meth:`Client.open` with ``restore`` makes a session of the file, on this machine or another one.
 
         The file is a tar with everything the session had: treat it like the session itself. It replaces an existing
@@ -61,6 +71,7 @@ class Saving(Contexts):
 
         Args:
             path: Local path of the file, such as ``"conv.limpet"``.
+            memory: Whether the memory is saved besides, where it can be written. The file is smaller without it.
             on_progress: Called with the number of bytes of files copied and the total.
             progress: Whether to show how far it is: by tqdm where that is installed, by a line otherwise.
 
@@ -73,9 +84,10 @@ class Saving(Contexts):
         self._check_python("save()")
         place = _saving.new_place()
         try:
-            self._request(_saving.save(place))
+            wanted = memory and _saving.FEATURE in self._client.features()
+            kept = self._request(_saving.save(place, wanted))
             with _progress.shown(progress, f"save {self.name}", on_progress) as tell:
-                return _Packing(self, place).pack(os.fspath(path), tell)
+                return _Packing(self, place).pack(os.fspath(path), kept, tell)
         finally:
             _remove(self, place)
 
@@ -88,7 +100,7 @@ class _Packing:
         self._place = place
         self._skipped: list[str] = []
 
-    def pack(self, path: str | bytes, on_progress: Progress | None) -> Saved:
+    def pack(self, path: str | bytes, memory: bool, on_progress: Progress | None) -> Saved:
         session = self._session
         said = self._bounded(f"{self._place}/{_archive.INDEX}")
         index = _saving.Index(said)
@@ -96,19 +108,19 @@ class _Packing:
         members = _saving.items(session.files._rows(_saving.TOP, _trees.DEPTH), self._skipped)
         told = Told(sum(member.size for member in members if member.kind == "file"), on_progress)
         count = self._execution_count()
-        manifest = _saving.manifest(session.name, session.engine, session.options, count, index)
+        kept = (session.files.stat(f"{self._place}/{_archive.MEMORY}")).size if memory else 0
+        manifest = _saving.manifest(session.name, session.engine, session.options, count, index, kept)
         archive = in_thread(_archive.Writer, os.fsdecode(path))
         try:
             in_thread(archive.add, _archive.MANIFEST, manifest)
             in_thread(archive.add, _archive.INDEX, said, 0o600)
-            pickles = f"{self._place}/{_archive.PICKLES}"
-            size = (session.files.stat(pickles)).size
-            self._large(archive, pickles, Member(_archive.PICKLES, "file", 0o600, size))
+            for name in (_archive.PICKLES, _archive.MEMORY)[: 2 if memory else 1]:
+                self._large(archive, f"{self._place}/{name}", Member(name, "file", 0o600))
             self._all(archive, members, told)
             size = in_thread(archive.finish)
         finally:
             in_thread(archive.close)
-        return Saved(archive.path, size, index.variables, self._skipped)
+        return Saved(archive.path, size, index.variables, self._skipped, kept)
 
     def _execution_count(self) -> int:
         rows = self._session._client._rows(self._session.name)
@@ -236,7 +248,8 @@ def restored(
         raise _saving.not_installed(archive.manifest, options, error) from error
     session = Session(client, opened, asks)
     try:
-        missing = _unpack(session, archive, unpacked)
+        memory = _saving.has_memory_for(archive.manifest, options) and _saving.FEATURE in client.features()
+        missing, session.restored_memory = _unpack(session, archive, memory, unpacked)
         session.restored = _saving.not_granted(archive.manifest, options) + missing
     except BaseException as error:
         with contextlib.suppress(Error):
@@ -247,9 +260,11 @@ def restored(
     return session
 
 
-def _unpack(session: Session, archive: _archive.Reader, unpacked: Unpacked | None) -> list[str]:
+def _unpack(
+    session: Session, archive: _archive.Reader, memory: bool, unpacked: Unpacked | None
+) -> tuple[list[str], bool]:
     place = _saving.new_place()
-    steps = _saving.Unpacking(archive, place).steps()
+    steps = _saving.Unpacking(archive, place, memory).steps()
     while (step := in_thread(next, steps, None)) is not None:
         if isinstance(step, list):
             session._request(_ask.store(_saving.TOP, step))
@@ -257,9 +272,9 @@ def _unpack(session: Session, archive: _archive.Reader, unpacked: Unpacked | Non
             _write(session, archive, f"{_saving.TOP}/{step[0]}", step[1])
     if unpacked is not None:
         unpacked(session)
-    missing = session._request(_saving.load(place, archive.manifest["execution_count"]))
+    found = session._request(_saving.load(place, archive.manifest["execution_count"], memory))
     _remove(session, place)
-    return missing
+    return found
 
 
 def _write(session: Session, archive: _archive.Reader, path: str, member: Member) -> None:

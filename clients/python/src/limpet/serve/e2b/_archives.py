@@ -48,7 +48,10 @@ class Archives:
         return os.path.exists(self.path(id))
 
     async def save(self, session: AsyncSession, id: str, home: str, room: float) -> Saved:
-        """Saves a session, which is to take at most so many bytes. Raises Refused, and leaves nothing then."""
+        """Saves a session, which is to take at most so many bytes: if need be without its live memory.
+
+        Raises Refused, and leaves nothing then.
+        """
 
         def check(_: int, files: int) -> None:
             _check_room(files, room)
@@ -57,6 +60,8 @@ class Archives:
             await _pack_home(session)
         try:
             saved = await session.save(self.path(id), on_progress=check)
+            if saved.memory and saved.size > room:
+                saved = await session.save(self.path(id), memory=False)
         finally:
             if home == HOME:
                 with contextlib.suppress(Error):

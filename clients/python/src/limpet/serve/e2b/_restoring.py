@@ -33,7 +33,8 @@ async def restore(
         why = error.message.replace(path, archive)
         raise Refused(404, f"{archive} cannot be restored: {why}") from None
     try:
-        await prepare(record, session)
+        if not session.restored_memory:
+            await prepare(record, session)
     except BaseException:
         await sandboxes.gateway.close(owner_of(record), record.id)
         raise
