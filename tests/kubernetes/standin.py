@@ -222,9 +222,12 @@ class Standin:
         body["metadata"]["uid"] = str(uuid.uuid4())
         self.objects[kind, name] = body
         if kind == "pods" and name not in self.statuses:
-            address = ".".join(map(str, [127, *(random.SystemRandom().randrange(2, 250) for _ in range(3))]))
-            self.running[name] = Pod(self, body["spec"], self.directory / body["metadata"]["uid"][:8], address)
+            self.run_pod(name, body)
         return 201, self._seen((kind, name))
+
+    def run_pod(self, name: str, body: dict) -> None:
+        address = ".".join(map(str, [127, *(random.SystemRandom().randrange(2, 250) for _ in range(3))]))
+        self.running[name] = Pod(self, body["spec"], self.directory / body["metadata"]["uid"][:8], address)
 
     def _seen(self, key: tuple[str, str]) -> dict:
         found = dict(self.objects[key])

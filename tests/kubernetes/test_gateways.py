@@ -1,10 +1,17 @@
 """Two gateways, each a process, before the same sessions in pods."""
 
+import asyncio
+import os
+import random
 import subprocess
 import sys
 import threading
 
+import httpx
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.gateway import Gateway, events, until
 
@@ -24,9 +31,9 @@ def gateways(standin, tmp_path_factory):
     environment["LIMPET_SERVE_FLEET"] = environment["LIMPET_SERVE_FLEET"].replace("://", "://here/")
     environment["KUBECONFIG"] = str(standin.kubeconfig)
 
-    def start(*options):
+    def start(*options, **more):
         directory = tmp_path_factory.mktemp("gateway")
-        own = {**environment, "LIMPET_SERVE_STATE_DIR": str(directory / "state")}
+        own = {**environment, **more, "LIMPET_SERVE_STATE_DIR": str(directory / "state")}
         gateway = Gateway("/nowhere", directory, *options, environment=own)
         if not made:
             start.keys = {"anna": secret["api_key"], "ben": gateway.key("create", "ben")}
@@ -129,6 +136,18 @@ def test_events_come_from_either(both):
         assert seen[-1][1]["result"] == "42"
 
 
+def test_mcp_shares_sessions_with_rest(both, two, gateways):
+    async def called():
+        async with (
+            httpx2.AsyncClient(headers={"X-API-Key": gateways.keys["anna"]}, trust_env=False, timeout=60) as http,
+            Client(streamable_http_client(f"{two[1].url}/mcp?session=models", http_client=http)) as client,
+        ):
+            return await client.call_tool("run_python", {"code": "x = 20; x + 1"})
+
+    assert "21" in asyncio.run(called()).content[0].text
+    assert ran(both[0], "models", "x")["result"] == "20"
+
+
 def test_a_call_without_a_session_has_a_pod(both, standin):
     done = both[0].post("/v1/run", json={"code": "6 * 7"})
     assert (done.json()["result"], done.json()["session"]) == ("42", None)
@@ -142,6 +161,30 @@ def test_limits_hold_over_all_gateways(both, gateways):
         refused = http.post("/v1/sessions", json={"name": "two"})
         assert (refused.status_code, refused.json()["name"]) == (429, "LimitReached")
         assert opened(http, "one")["created"] is False
+
+
+def test_with_claims_a_drain_loses_nothing(gateways, standin, fleet):
+    """Neither for the gateway that has used the session, nor for one that has not."""
+    fleet(volume="1Gi")  # which removes what is left
+    first, second = (gateways("--max-sessions", "1", LIMPET_POD_VOLUME="1Gi") for _ in range(2))
+    with first.client(gateways.keys["anna"]) as http, second.client(gateways.keys["anna"]) as other:
+        opened(http, "drained")
+        ran(http, "drained", "x = [1]")
+        for each in (http, other):
+            drain(standin)
+            result = ran(each, "drained", "x.append(2); len(x)")
+            assert (result["state"], result["restored"]) == ("kept", [])
+        assert result["result"] == "3"
+        drain(standin)
+        standin.until_gone()
+        assert other.post("/v1/sessions", json={"name": "another"}).status_code == 429
+        assert other.delete("/v1/sessions/drained").status_code == 204
+    assert standin.names() + standin.names("persistentvolumeclaims") == []
+
+
+def drain(standin):
+    (name,) = standin.names()
+    standin.answer("DELETE", "pods", name, body={})
 
 
 @pytest.mark.parametrize(
@@ -172,3 +215,48 @@ def test_settings_of_containers_are_refused(two):
     command = [sys.executable, "-m", "limpet.serve", "--session-memory", "1g"]
     done = subprocess.run(command, env=two[0].environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "LIMPET_POD_MEMORY" in done.stderr
+
+
+@pytest.mark.long
+def test_a_gateway_killed_again_and_again_loses_nothing(both, gateways):
+    """Whenever it dies, each call runs once."""
+    opened(both[0], "counted")
+    ran(both[0], "counted", "n = 0")
+    code = "import time\ntime.sleep(0.02)\nn += 1\nn"
+    chance = random.Random(34)
+    for number in range(1, 101):
+        third, run_id, asked = gateways(), f"{number:032x}", []
+        with third.client(gateways.keys["anna"]) as http:
+            asking = threading.Thread(target=lambda: asked.append(attempted(http, "counted", code, run_id)))
+            asking.start()
+            asking.join(chance.uniform(0, 0.1))
+            third.kill()
+            asking.join()
+        result = ran(both[number % 2], "counted", code, run_id=run_id)
+        assert (result["result"], result["state"]) == (str(number), "kept")
+        assert asked[0] in (None, str(number))
+
+
+def attempted(http, name, code, run_id):
+    try:
+        return ran(http, name, code, run_id=run_id)["result"]
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.long
+def test_many_sessions_leave_nothing(both, two, standin):
+    def open_files():
+        return [len(os.listdir(f"/proc/{gateway.process.pid}/fd")) for gateway in two]
+
+    opened(both[0], "first")
+    assert both[0].delete("/v1/sessions/first").status_code == 204
+    before = open_files()
+    for number in range(200):
+        name = f"brief-{number}"
+        opened(both[number % 2], name)
+        assert ran(both[(number + 1) % 2], name, "6 * 7")["result"] == "42"
+        assert both[number % 2].delete(f"/v1/sessions/{name}").status_code == 204
+    standin.until_gone()
+    assert standin.names("persistentvolumeclaims") == [] and not standin.running
+    until(lambda: all(now <= then + 10 for now, then in zip(open_files(), before, strict=True)), "descriptors are closed")

@@ -115,11 +115,8 @@ def test_a_call_may_end_before_its_pod_goes(fleet, standin):
     session.close()
 
 
-def until_over(pods, name):
-    end = time.monotonic() + PATIENCE
-    while name in pods.names():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def until_over(standin, name):
+    assert standin.running[f"limpet-{name}"].over.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("options", [{}, {"ttl_action": "close"}], ids=["without", "with a claim"])
@@ -127,9 +124,9 @@ def test_what_is_left_of_idle_sessions_is_swept(fleet, standin, options):
     pods = fleet(volume="1Gi" if options else None)
     pods.open("idle", ttl=0.5, **options)
     pods.open("kept").run("x = 1")
-    until_over(pods, "idle")
+    until_over(standin, "idle")
     pods.sweep()
-    assert "limpet-idle" in standin.names()
+    assert "limpet-idle" in standin.names() and pods.names() == ["kept"]
     while "limpet-idle" in standin.names() + standin.names("persistentvolumeclaims"):
         pods.sweep(after=0)
     assert pods.attach("kept").run("x").result == "1"
@@ -138,9 +135,10 @@ def test_what_is_left_of_idle_sessions_is_swept(fleet, standin, options):
 def test_a_session_that_is_saved_is_not_swept(fleet, standin):
     pods = fleet(volume="1Gi")
     pods.open("asleep", ttl=0.5).run("x = 1")
-    until_over(pods, "asleep")
+    until_over(standin, "asleep")
     while "limpet-asleep" in standin.names():
         pods.sweep(after=0)
+    assert pods.names() == ["asleep"] and pods.sessions() == []
     assert fleet(volume="1Gi").attach("asleep").run("x").result == "1"
 
 
@@ -150,7 +148,7 @@ def test_a_pod_that_nobody_uses_ends(fleet, standin, monkeypatch):
     with monkeypatch.context() as soon:
         soon.setitem(standin.settings, "LIMPET_CLAIM_TIMEOUT", "0.5")
         pods._reserve("unused", time.monotonic() + PATIENCE, True)
-    until_over(pods, "unused")
+    until_over(standin, "unused")
     assert pods.open("unused").run("1").result == "1"
 
 

@@ -193,7 +193,7 @@ class AsyncPods(AsyncClient):
         return dataclasses.replace(result, session=None)
 
     async def names(self) -> list[str]:
-        """Returns the names of the open sessions, of every client of the namespace."""
+        """Returns the names of the sessions that are open or saved, of every client of the namespace."""
         return await self._names()
 
     async def sessions(self, all_users: bool = False) -> list[SessionInfo]:
@@ -210,7 +210,10 @@ class AsyncPods(AsyncClient):
 
     async def _names(self, group: str = "") -> list[str]:
         pods = await in_thread(self._cluster.pods, group)
-        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
+        claims = await in_thread(self._cluster.claims, group) if self._saves else []
+        over = {_api.session_of(found) for found in pods if _api.is_over(found)}
+        names = {_api.session_of(found) for found in pods} - over
+        return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
     async def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
@@ -266,6 +269,8 @@ class AsyncPods(AsyncClient):
         if "/" in name:
             return await super().close_session(name)
         found = await in_thread(self._cluster.pod, object_name(name))
+        if found is None and self._saves:
+            found = await in_thread(self._cluster.claim, object_name(name))
         if found is None or _api.session_of(found) != name:
             raise NoSuchSession(f"no session is called '{name}'")
         await self._forget(_Place(name, found["metadata"]["uid"], "", False))

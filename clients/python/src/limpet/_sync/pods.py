@@ -196,7 +196,7 @@ class Pods(Client):
         return dataclasses.replace(result, session=None)
 
     def names(self) -> list[str]:
-        """Returns the names of the open sessions, of every client of the namespace."""
+        """Returns the names of the sessions that are open or saved, of every client of the namespace."""
         return self._names()
 
     def sessions(self, all_users: bool = False) -> list[SessionInfo]:
@@ -213,7 +213,10 @@ class Pods(Client):
 
     def _names(self, group: str = "") -> list[str]:
         pods = in_thread(self._cluster.pods, group)
-        return sorted(_api.session_of(found) for found in pods if not _api.is_over(found))
+        claims = in_thread(self._cluster.claims, group) if self._saves else []
+        over = {_api.session_of(found) for found in pods if _api.is_over(found)}
+        names = {_api.session_of(found) for found in pods} - over
+        return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
     def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
@@ -269,6 +272,8 @@ class Pods(Client):
         if "/" in name:
             return super().close_session(name)
         found = in_thread(self._cluster.pod, object_name(name))
+        if found is None and self._saves:
+            found = in_thread(self._cluster.claim, object_name(name))
         if found is None or _api.session_of(found) != name:
             raise NoSuchSession(f"no session is called '{name}'")
         self._forget(_Place(name, found["metadata"]["uid"], "", False))

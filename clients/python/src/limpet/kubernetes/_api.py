@@ -24,7 +24,6 @@ _NO_IMAGE = (
     "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
 )  # fmt: skip
 _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff", "RunContainerError")
-_SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 
 
 class _Plain(client.ApiClient):  # type: ignore[misc]
@@ -73,11 +72,11 @@ class Cluster:
 
     def pods(self, group: str = "") -> list[Body]:
         """Those of sessions, or of a group of them."""
-        return self._listed("pod", f"{_SELECTOR},{GROUP}={group}" if group else _SELECTOR)
+        return self._listed("pod", _selector(group))
 
-    def claims(self) -> list[Body]:
-        """Those of sessions."""
-        return self._listed("persistent_volume_claim", _SELECTOR)
+    def claims(self, group: str = "") -> list[Body]:
+        """Those of sessions, or of a group of them."""
+        return self._listed("persistent_volume_claim", _selector(group))
 
     def delete(self, kind: str, name: str, uid: str | None = None) -> None:
         """Deletes it, unless another one has its name by now."""
@@ -148,6 +147,12 @@ def _refusal(what: str, namespace: str, error: ApiException) -> Error:
             f"{what}: {said}; the role of `limpet kubernetes manifest` has the rights that are needed"
         )
     return EngineError(f"{what}: {said}")
+
+
+def _selector(group: str) -> str:
+    return ",".join(
+        f"{key}={value}" for key, value in ({**LABELS, GROUP: group} if group else LABELS).items()
+    )
 
 
 def session_of(pod: Body) -> str:

@@ -52,7 +52,7 @@ OPTIONS = (
 """Of a session, as its owner may choose them. ``data`` is a directory of the host, and the gateway's alone."""
 
 CLOSES = {"ttl_action": "close"}
-"""Sessions of one owner, saved, would take the disk that all owners share."""
+"""Sessions of one owner, saved, would take the disk that all owners share. In pods each has a claim of its own."""
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ class Gateway:
         async with self._creating.setdefault(owner.id, asyncio.Lock()):
             with self._opens(inner):
                 await self.check_count(owner)
-                fresh = {**self.defaults(), **CLOSES, **self._data(inner), **own}
+                fresh = {**self.defaults(), **self._kept(inner), **own}
                 options = chosen(fresh, SESSION_OPTIONS)
                 session = await self.client._restored(path, inner, NO_ASKS, options, unpacked)
                 return self._remember(inner, session)
@@ -185,7 +185,7 @@ class Gateway:
         elif inner in await self.client._names(_group(owner)):
             return await self._attach_with(inner, given)
         await self.check_count(owner)
-        fresh = {**self.defaults(), **CLOSES, **self._data(inner), **given}
+        fresh = {**self.defaults(), **self._kept(inner), **given}
         return await self.client.open(inner, **fresh)
 
     async def _attach_with(self, inner: str, given: dict[str, Any]) -> AsyncSession:
@@ -282,9 +282,9 @@ class Gateway:
         """Options of sessions that are opened without them."""
         return {name: value for name, value in self._most().items() if value}
 
-    def _data(self, inner: str) -> dict[str, Any]:
-        """The option ``data`` of a session that is opened."""
-        return self.uploads.option(inner) if self.settings.fleet is None else {}
+    def _kept(self, inner: str) -> dict[str, Any]:
+        """Options of a session that is opened, for what is kept on disk."""
+        return {**CLOSES, **self.uploads.option(inner)} if self.settings.fleet is None else {}
 
     async def result(self, owner: Owner, run_id: str, timeout: float | None = None) -> Result | None:
         """AsyncClient.result(), of a call of this owner."""
