@@ -24,3 +24,15 @@ def test_no_window_has_more_than_the_server_takes(monkeypatch):
     for begin, _ in sent:
         within = [size for now, size in sent if begin <= now < begin + _pace.WINDOW and size >= _pace.LARGE]
         assert sum(within) <= _pace.MOST or len(within) == 1
+
+
+def test_endless_text_leaves_no_more_than_is_read(monkeypatch):
+    clock, pace, sent = Clock(), _pace.Pace(_pace.TEXT), []
+    monkeypatch.setattr(_pace, "time", clock)
+    for size in [1 << 16] * 1200 + [1] * 6000:
+        pace.message(size)
+        sent.append((clock.now, size))
+    assert sent[_pace.TEXT >> 16][0] > 0 and clock.now < 30
+    for begin in {now for now, _ in sent}:
+        within = [size for now, size in sent if begin <= now < begin + _pace.WINDOW]
+        assert sum(within) <= _pace.TEXT and len(within) <= _pace.MANY

@@ -20,7 +20,7 @@ from . import _ask, _cell, _commands, _complete, _display, _errors
 from ._comms import KINDS, Comms
 from ._history import History
 from ._input import Frontend
-from ._pace import Pace
+from ._pace import TEXT, Pace
 from ._sandbox import NOTEBOOK, Sandbox
 from ._tree import Tree
 
@@ -61,7 +61,7 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         self.history = History()
         self.artifacts: dict[str, str] = {}
         self.tree = Tree()
-        self.pace = Pace()
+        self.pace, self.text_pace = Pace(), Pace(TEXT)
         self.comms = Comms(self.sandbox, self._send_comm, self._explain, self.pace, self.options.trust_output)
         self.asks = self.comms.asks(Frontend(self, lambda: self.sandbox.interrupts).line)
         self.silent_asks = self.comms.asks(None)
@@ -366,10 +366,10 @@ class Output:
         """For the frontend's pager."""
 
     def stdout(self, text: str) -> None:
-        self._send("stream", {"name": "stdout", "text": text})
+        self._stream("stdout", text)
 
     def stderr(self, text: str) -> None:
-        self._send("stream", {"name": "stderr", "text": text})
+        self._stream("stderr", text)
 
     def note(self, text: str) -> None:
         self.stderr(f"limpet: {text}\n")
@@ -421,6 +421,11 @@ class Output:
         self._has_result = True
         count = self._kernel.execution_count
         self._send("execute_result", {"execution_count": count, "data": data, "metadata": metadata})
+
+    def _stream(self, name: str, text: str) -> None:
+        if not self._silent:
+            self._kernel.text_pace.message(len(text))
+        self._send("stream", {"name": name, "text": text})
 
     def _send(self, kind: str, content: Content) -> None:
         if not self._silent:

@@ -8,13 +8,15 @@ from collections import deque
 WINDOW = 3.0  # seconds, over which the server counts
 MOST = 2_400_000  # bytes in it; more than a megabyte a second is dropped
 LARGE = 100_000  # bytes: what is less is sent at once
-MANY = 1500  # messages of widgets in the window; more than a thousand a second are dropped
+MANY = 1500  # messages of one kind in the window; more than a thousand a second are dropped
+TEXT = 24_000_000  # bytes of text in it: beyond a thousand unread messages ZeroMQ drops any, an `idle` too
 
 
 class Pace:
-    """When large outputs were sent."""
+    """When outputs were sent, of which the window takes `most` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._sent: deque[tuple[float, int]] = deque()
         self._size = 0
 
@@ -25,11 +27,11 @@ class Pace:
         self._make_room(size)
 
     def message(self, size: int) -> None:
-        """Until one more message may be sent."""
+        """Until one more message of this many bytes may be sent."""
         self._make_room(size, MANY)
 
     def _make_room(self, size: int, many: int | None = None) -> None:
-        while self._sent and (self._size + size > MOST or len(self._sent) == many):
+        while self._sent and (self._size + size > self._most or len(self._sent) == many):
             when, sent = self._sent.popleft()
             self._size -= sent
             time.sleep(max(0.0, when + WINDOW - time.monotonic()))
