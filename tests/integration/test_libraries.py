@@ -1,5 +1,5 @@
-"""Libraries that keep threads of their own: each is used before a crash, a rollback, a branch, attempts and a save, and
-right after it, while nothing runs and while a thread uses it. They are those of the environment `threads`."""
+"""Libraries that keep threads of their own: each is used before a crash, a rollback, a branch, attempts, a save and a
+sleep, and right after it, while nothing runs and while a thread uses it. They are those of the environment `threads`."""
 
 import os
 import sysconfig
@@ -136,6 +136,7 @@ def branch(session, check):
 def attempts(session, check):
     for tried in session.try_each(["use() == expected"] * 2, timeout=60):
         assert tried.result == "True", tried
+    session.commit(None)
     return ()
 
 
@@ -143,6 +144,12 @@ def save(session, check):
     with tempfile.TemporaryDirectory() as directory:
         session.save(os.path.join(directory, "saved.limpet"))
     return ()
+
+
+def sleep(session, check):
+    """With its memory, where pickles would lack the threads."""
+    session.sleep()
+    return session.run("'awake'").restored
 
 
 def expected(note):
@@ -168,6 +175,6 @@ def test_they_go_on(client, name, library, cpus, at_work):
             assert (used.status, used.state) == ("ok", "kept"), used
 
         for _ in range(ROUNDS):
-            for event in crash, rollback, branch, attempts, save:
+            for event in crash, rollback, branch, attempts, save, sleep:
                 assert [note for note in event(session, check) if not expected(note)] == []
                 check(session)
