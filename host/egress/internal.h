@@ -4,7 +4,7 @@
 #include "host/egress/http.h"
 #include "host/files/worker.h"
 #include "host/network/network.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 
 typedef struct Caller Caller;
 typedef struct Dialling Dialling;
@@ -21,7 +21,7 @@ typedef struct Outward Outward;
 
 typedef struct Egress {
     Loop *loop;
-    Rpc rpc;
+    Ipc ipc;
     Worker *resolvers;
     List served;
     int error; /* why it ends */

@@ -259,9 +259,9 @@ static int on_log(Descriptors *descriptors)
     return log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
 }
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    Egress *egress = container_of(rpc, Egress, rpc);
+    Egress *egress = container_of(ipc, Egress, ipc);
 
     switch ((EgressKind)message->kind) {
     case EGRESS_SERVE:
@@ -275,15 +275,15 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     }
 }
 
-static void on_lost(Rpc *rpc, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    Egress *egress = container_of(rpc, Egress, rpc);
+    Egress *egress = container_of(ipc, Egress, ipc);
 
     egress->error = error == -EPIPE ? 0 : error;
     loop_stop(egress->loop, 0);
 }
 
-static const RpcEvents events = {on_message, on_lost};
+static const IpcEvents events = {.message = on_message, .lost = on_lost};
 
 static void end(Egress *egress)
 {
@@ -291,7 +291,7 @@ static void end(Egress *egress)
 
     while ((link = list_first(&egress->served)))
         served_free(list_entry(link, Served, link));
-    rpc_close(&egress->rpc);
+    ipc_close(&egress->ipc);
 }
 
 /* Serves the controller until it has gone. Look-ups that are still under way end with the process. */
@@ -304,7 +304,7 @@ static int egress_serve_controller(int socket, Problem *problem)
     if (r == 0)
         r = worker_new(&egress.resolvers, egress.loop, RESOLVERS, 0);
     if (r == 0)
-        r = rpc_open(&egress.rpc, egress.loop, socket, &events);
+        r = ipc_open(&egress.ipc, egress.loop, socket, &ipc_messages, &events);
     if (r == 0)
         r = loop_run(egress.loop);
     if (r == 0)

@@ -172,7 +172,7 @@ static WatchState look_out(FileSession *session, ArtifactsPlace place)
 void job_answer_watched(KeeperJob *job)
 {
     WatchState session = look_out(job->session, PLACE_SESSION), work = look_out(job->session, PLACE_WORK);
-    int descriptors[JOB_DESCRIPTORS] = {session.fd < 0 ? work.fd : session.fd, session.fd < 0 ? -1 : work.fd};
+    Descriptors descriptors = {0};
     const JobWatched watched = {
         .pending = session.pending,
         .watched = session.fd >= 0,
@@ -180,7 +180,9 @@ void job_answer_watched(KeeperJob *job)
         .work_watched = work.fd >= 0,
     };
 
-    job_done_with(job, JobWatched, &watched, descriptors);
+    descriptors_add(&descriptors, session.fd);
+    descriptors_add(&descriptors, work.fd);
+    job_done_with(job, JobWatched, &watched, &descriptors);
 }
 
 void do_claim(KeeperJob *job)
@@ -299,7 +301,7 @@ static void on_published(void *userdata, ArtifactList *list)
 {
     KeeperJob *job = userdata;
     WatchState lookout = look_out(job->session, place_of(job));
-    int descriptors[JOB_DESCRIPTORS] = {lookout.fd, -1};
+    Descriptors descriptors = {0};
     Arrays noted = {.encoded = BUF_NULL};
     const JobPublished published = {
         .artifacts = {.write = write_artifacts, .source = list},
@@ -313,7 +315,8 @@ static void on_published(void *userdata, ArtifactList *list)
 
     if (is_remembered(job))
         collect(&noted, job->session, false);
-    job_done_with(job, JobPublished, &published, descriptors);
+    descriptors_add(&descriptors, lookout.fd);
+    job_done_with(job, JobPublished, &published, &descriptors);
     buf_deinit(&noted.encoded);
     artifact_list_free(list);
 }

@@ -65,7 +65,7 @@ typedef struct KeeperJob {
 #define job_done_with(job, type, body, descriptors)                                                          \
     job_answer(job, SCHEMA(type), (const type *){body}, descriptors)
 /* The descriptors are taken over; NULL: none. */
-void job_answer(KeeperJob *job, const Schema *schema, const void *body, int *descriptors);
+void job_answer(KeeperJob *job, const Schema *schema, const void *body, Descriptors *descriptors);
 void job_end(KeeperJob *job); /* JobNothing, or its problem if it has one */
 void job_fail(KeeperJob *job);
 void job_fail_errno(KeeperJob *job, const char *what, int error);

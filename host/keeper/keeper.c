@@ -30,19 +30,20 @@ static void job_free(KeeperJob *job)
     free(job);
 }
 
-static void answer(KeeperJob *job, JobKind kind, const Schema *schema, const void *body, int *descriptors)
+static void answer(KeeperJob *job, JobKind kind, const Schema *schema, const void *body,
+                   Descriptors *descriptors)
 {
     const KeeperConfig *config = &job->keeper->config;
-    int none[JOB_DESCRIPTORS] = {-1, -1};
+    Descriptors none = {0};
     uint64_t id = job->id;
     Buf bytes = BUF_NULL;
 
     message_append(&bytes, (MessageKind)kind, id, schema, body);
     job_free(job);
-    config->answer(config->userdata, id, &bytes, descriptors ? descriptors : none);
+    config->answer(config->userdata, id, &bytes, descriptors ? descriptors : &none);
 }
 
-void job_answer(KeeperJob *job, const Schema *schema, const void *body, int *descriptors)
+void job_answer(KeeperJob *job, const Schema *schema, const void *body, Descriptors *descriptors)
 {
     answer(job, JOB_DONE, schema, body, descriptors);
 }

@@ -13,9 +13,9 @@ typedef struct Keeper Keeper;
 typedef struct KeeperConfig {
     const char *state_dir;
     bool has_disks; /* disks may be mounted */
-    /* The answer to the request of that number, which is taken over with its descriptors, -1 where there is
-     * none; empty when there was no memory for it. May be called before keeper_take() returns. */
-    void (*answer)(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS]);
+    /* The answer to the request of that number, which is taken over with its descriptors; empty when there
+     * was no memory for it. May be called before keeper_take() returns. */
+    void (*answer)(void *userdata, uint64_t id, Buf *answer, Descriptors *descriptors);
     void *userdata;
 } KeeperConfig;
 

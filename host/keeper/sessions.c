@@ -381,12 +381,13 @@ static void upload_run(WorkerJob *work)
 static void upload_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
-    int descriptors[JOB_DESCRIPTORS] = {take_fd(&job->passed), -1};
+    Descriptors passed = {0};
 
+    descriptors_add(&passed, take_fd(&job->passed));
     if (job->problem.code != ERR_NONE)
         job_fail(job);
     else
-        job_done_with(job, JobPutDone, &(JobPutDone){.size = job->size}, descriptors);
+        job_done_with(job, JobPutDone, &(JobPutDone){.size = job->size}, &passed);
 }
 
 void do_put(KeeperJob *job)
@@ -489,17 +490,18 @@ static void get_run(WorkerJob *work)
 static void get_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
-    int descriptors[JOB_DESCRIPTORS] = {take_fd(&job->passed), -1};
+    Descriptors passed = {0};
     const JobGot got = {
         .data =
             job->data.size > 0 ? (Text){(const char *)buf_head(&job->data), job->data.size} : (Text){"", 0},
         .size = job->size,
     };
 
+    descriptors_add(&passed, take_fd(&job->passed));
     if (job->problem.code != ERR_NONE)
         job_fail(job);
     else
-        job_done_with(job, JobGot, &got, descriptors);
+        job_done_with(job, JobGot, &got, &passed);
 }
 
 void do_get(KeeperJob *job)

@@ -6,7 +6,7 @@
 #include "host/launcher/launcher.h"
 #include "host/link/unix_socket.h"
 #include "host/net/start.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 
 /* For making disks, which is mostly waiting. */
 #define MAKER_THREADS 2
@@ -25,10 +25,10 @@ typedef struct Launcher {
     char no_disks[PROBLEM_TEXT_MAX]; /* why; "" where there are */
     LauncherContainers containers;
 
-    Rpc rpc; /* to the controller */
+    Ipc ipc; /* to the controller */
     LoopChild child;
     int status; /* of its end */
-    Rpc files;  /* to the files worker */
+    Ipc files;  /* to the files worker */
     LoopChild files_worker;
     LoopChild egress; /* started for the controller */
     NetDoor door;     /* for the next process */
@@ -48,6 +48,6 @@ int launcher_make_directories(const Launcher *launcher);
 /* Tells both processes what their standard error is from now on. */
 void launcher_say_log(Launcher *launcher);
 
-int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
+int launcher_on_message(Ipc *ipc, const Message *message, Descriptors *descriptors);
 /* The same of the files worker. */
-int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors);
+int launcher_on_files_message(Ipc *ipc, const Message *message, Descriptors *descriptors);

@@ -41,8 +41,8 @@ static void launcher_read_keys(Launcher *launcher)
     }
     close_fd(&launcher->door.keys);
     launcher->door.keys = keys;
-    if (launcher->rpc.file.loop)
-        rpc_send(&launcher->rpc, LAUNCHER_KEYS, 0, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0},
+    if (launcher->ipc.file.loop)
+        ipc_send(&launcher->ipc, LAUNCHER_KEYS, 0, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0},
                  &keys, 1);
 }
 
@@ -122,7 +122,7 @@ static void judge(Launcher *launcher)
 /* Judges the end when both processes have ended and all that they said has been read. */
 static void judge_if_over(Launcher *launcher)
 {
-    if (!launcher->rpc.file.loop && !launcher->child.file.loop && !launcher->files.file.loop &&
+    if (!launcher->ipc.file.loop && !launcher->child.file.loop && !launcher->files.file.loop &&
         !launcher->files_worker.file.loop)
         judge(launcher);
 }
@@ -147,40 +147,40 @@ static void on_exit_of_files_worker(LoopChild *child, int status)
     judge_if_over(launcher);
 }
 
-static void lose(Launcher *launcher, Rpc *rpc, LoopChild *child, const char *name, int error)
+static void lose(Launcher *launcher, Ipc *ipc, LoopChild *child, const char *name, int error)
 {
     if (error != -EPIPE)
         log_error("process killed", "name=%s reason=it sent what none may, or did not read: %s", name,
                   strerror(-error));
-    rpc_close(rpc);
+    ipc_close(ipc);
     if (error != -EPIPE)
         helper_kill(child);
     judge_if_over(launcher);
 }
 
-static void on_lost(Rpc *rpc, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    Launcher *launcher = container_of(rpc, Launcher, rpc);
+    Launcher *launcher = container_of(ipc, Launcher, ipc);
 
     helper_kill(&launcher->child); /* afterwards there may be another */
-    lose(launcher, rpc, &launcher->child, "controller", error);
+    lose(launcher, ipc, &launcher->child, "controller", error);
 }
 
-static void on_files_lost(Rpc *rpc, int error)
+static void on_files_lost(Ipc *ipc, int error)
 {
-    Launcher *launcher = container_of(rpc, Launcher, files);
+    Launcher *launcher = container_of(ipc, Launcher, files);
 
-    lose(launcher, rpc, &launcher->files_worker, "files worker", error);
+    lose(launcher, ipc, &launcher->files_worker, "files worker", error);
 }
 
-static const RpcEvents rpc_events = {launcher_on_message, on_lost};
-static const RpcEvents files_events = {launcher_on_files_message, on_files_lost};
+static const IpcEvents ipc_events = {.message = launcher_on_message, .lost = on_lost};
+static const IpcEvents files_events = {.message = launcher_on_files_message, .lost = on_files_lost};
 
 /* ---- their beginning ---- */
 
 /* `other` is its end of what leads to the other process. 0 or a negative errno, with no process. */
 static int begin_process(Launcher *launcher, const char *name, int other, LoopChild *child,
-                         void (*on_exit)(LoopChild *child, int status), Rpc *rpc, const RpcEvents *events)
+                         void (*on_exit)(LoopChild *child, int status), Ipc *ipc, const IpcEvents *events)
 {
     const LauncherConfig *config = launcher->config;
     const Helper helper = {
@@ -193,7 +193,7 @@ static int begin_process(Launcher *launcher, const char *name, int other, LoopCh
     };
     int socket, r = helper_start(&helper, launcher->loop, child, on_exit, &socket);
 
-    if (r == 0 && (r = rpc_open(rpc, launcher->loop, socket, events)) < 0)
+    if (r == 0 && (r = ipc_open(ipc, launcher->loop, socket, &ipc_messages, events)) < 0)
         helper_kill(child);
     return r;
 }
@@ -201,7 +201,7 @@ static int begin_process(Launcher *launcher, const char *name, int other, LoopCh
 static int begin_both(Launcher *launcher)
 {
     int between[2];
-    int r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, between) < 0 ? -errno : 0;
+    int r = ipc_pair(between);
 
     if (r < 0)
         return r;
@@ -209,7 +209,7 @@ static int begin_both(Launcher *launcher)
                       &launcher->files, &files_events);
     if (r == 0)
         r = begin_process(launcher, CONTROLLER_PROGRAM, between[1], &launcher->child, on_exit_of_controller,
-                          &launcher->rpc, &rpc_events);
+                          &launcher->ipc, &ipc_events);
     close(between[0]);
     close(between[1]);
     return r;
@@ -299,8 +299,8 @@ static void finish(Launcher *launcher)
     const Paths *paths = launcher->config->paths;
     char path[PATH_MAX];
 
-    rpc_close(&launcher->rpc);
-    rpc_close(&launcher->files);
+    ipc_close(&launcher->ipc);
+    ipc_close(&launcher->files);
     loop_timer_cancel(&launcher->log_timer);
     helper_kill(&launcher->egress);
     helper_kill(&launcher->net);

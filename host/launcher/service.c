@@ -119,9 +119,9 @@ static void launcher_answer(pid_t asker, int socket, int r, const Problem *probl
     LauncherMsgNothing done = {0};
 
     if (r < 0)
-        rpc_answer(socket, asker, LAUNCHER_REFUSED, SCHEMA(LauncherMsgProblem), &refused, NULL, 0);
+        ipc_answer(socket, asker, LAUNCHER_REFUSED, SCHEMA(LauncherMsgProblem), &refused, NULL, 0);
     else
-        rpc_answer(socket, asker, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, NULL, 0);
+        ipc_answer(socket, asker, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, NULL, 0);
 }
 
 static void disk_done(WorkerJob *job)
@@ -173,9 +173,9 @@ static void detach_disk(Launcher *launcher, const LauncherRequest *request, int 
     launcher_answer(launcher->files_worker.pid, socket, 0, &PROBLEM_NULL);
 }
 
-int launcher_on_files_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+int launcher_on_files_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    Launcher *launcher = container_of(rpc, Launcher, files);
+    Launcher *launcher = container_of(ipc, Launcher, files);
     const LauncherRequestRules rules = {launcher->config->paths->owner,
                                         launcher->config->options->allow_network};
     LauncherRequest request;
@@ -209,10 +209,10 @@ static Launcher *launcher_of(LauncherContainers *containers)
 static void say(Launcher *launcher, LauncherKind kind, const Schema *schema, const void *body, const int *fds,
                 size_t n)
 {
-    int r = launcher->rpc.file.loop ? rpc_send(&launcher->rpc, kind, 0, schema, body, fds, n) : 0;
+    int r = launcher->ipc.file.loop ? ipc_send(&launcher->ipc, kind, 0, schema, body, fds, n) : 0;
 
     if (r < 0)
-        rpc_lose(&launcher->rpc, r); /* lost, and so not said again */
+        ipc_lose(&launcher->ipc, r); /* lost, and so not said again */
 }
 
 static void on_started(LauncherContainers *containers, const LauncherContainer *container)
@@ -274,7 +274,7 @@ void launcher_say_log(Launcher *launcher)
 
     say(launcher, LAUNCHER_LOG, SCHEMA(LauncherMsgNothing), &nothing, &log, 1);
     if (launcher->files.file.loop)
-        rpc_send(&launcher->files, LAUNCHER_LOG, 0, SCHEMA(LauncherMsgNothing), &nothing, &log, 1);
+        ipc_send(&launcher->files, LAUNCHER_LOG, 0, SCHEMA(LauncherMsgNothing), &nothing, &log, 1);
 }
 
 /* ---- beginning ---- */
@@ -359,7 +359,7 @@ static void begin(Launcher *launcher, const LauncherRequest *request, int socket
     };
     const int given[] = {launcher->clients.fd, launcher->door.keys};
 
-    rpc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun, given,
+    ipc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun, given,
                launcher->door.keys >= 0 ? 2 : 1);
 }
 
@@ -423,7 +423,7 @@ static void answer_with(const Launcher *launcher, int socket, int fd)
     if (fd < 0)
         launcher_answer(launcher->child.pid, socket, fd, &PROBLEM_NULL);
     else
-        rpc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, &fd, 1);
+        ipc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, &fd, 1);
 }
 
 /* Opens for the controller a directory of the host, for reading, and only for a user who is connected. */
@@ -499,9 +499,9 @@ static int serve(Launcher *launcher, const LauncherRequest *request, Descriptors
     }
 }
 
-int launcher_on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+int launcher_on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    Launcher *launcher = container_of(rpc, Launcher, rpc);
+    Launcher *launcher = container_of(ipc, Launcher, ipc);
     const LauncherRequestRules rules = {launcher->config->paths->owner,
                                         launcher->config->options->allow_network};
     LauncherRequest request;

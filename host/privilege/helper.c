@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -77,7 +77,7 @@ int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
         helper_kill(child);
         return -EBUSY;
     }
-    r = rpc_pair(ends);
+    r = ipc_pair(ends);
     if (r < 0)
         return r;
     pid = execute(helper, ends[1]);
@@ -158,23 +158,23 @@ static void begin_later(HelperProcess *process)
     loop_timer_set(process->loop, &process->retry, clock_now() + process->pause, on_retry);
 }
 
-static void on_lost(Rpc *rpc, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
+    HelperProcess *process = container_of(ipc, HelperProcess, ipc);
 
     log_error("process ended, starting another", "name=%s reason=%s", process->ops->name, strerror(-error));
-    rpc_close(rpc);
+    ipc_close(ipc);
     begin_later(process);
 }
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    HelperProcess *process = container_of(rpc, HelperProcess, rpc);
+    HelperProcess *process = container_of(ipc, HelperProcess, ipc);
 
     return process->ops->message ? process->ops->message(process, message, descriptors) : -EBADMSG;
 }
 
-static const RpcEvents events = {on_message, on_lost};
+static const IpcEvents events = {.message = on_message, .lost = on_lost};
 
 static void begin_process(HelperProcess *process)
 {
@@ -182,7 +182,7 @@ static void begin_process(HelperProcess *process)
 
     process->started = clock_now();
     if (r == 0)
-        r = rpc_open(&process->rpc, process->loop, socket, &events);
+        r = ipc_open(&process->ipc, process->loop, socket, &ipc_messages, &events);
     if (r == 0) {
         process->ops->begun(process);
         return;
@@ -201,7 +201,7 @@ void helper_process_init(HelperProcess *process, const HelperProcessOps *ops, Lo
 void helper_process_deinit(HelperProcess *process)
 {
     loop_timer_cancel(&process->retry);
-    rpc_close(&process->rpc);
+    ipc_close(&process->ipc);
 }
 
 void helper_process_want(HelperProcess *process)

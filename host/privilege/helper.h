@@ -3,7 +3,7 @@
 #pragma once
 
 #include "host/privilege/confine.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 #include "proto/base/loop.h"
 
 /* Its descriptors besides the standard ones: the socket to whoever started it, then what it is given. */
@@ -61,7 +61,7 @@ typedef struct HelperProcessOps {
     const char *name; /* for the log */
     /* The process is there and knows nothing yet. */
     void (*begun)(HelperProcess *process);
-    /* As RpcEvents.message. NULL: it has nothing to say. */
+    /* As IpcEvents.message. NULL: it has nothing to say. */
     int (*message)(HelperProcess *process, const Message *message, Descriptors *descriptors);
 } HelperProcessOps;
 
@@ -70,7 +70,7 @@ struct HelperProcess {
     Loop *loop;
     HelperProcessStarter *start;
     void *userdata; /* of `start` */
-    Rpc rpc;        /* open where it is there */
+    Ipc ipc;        /* open where it is there */
     LoopTimer retry;
     uint64_t pause, started;
 };
@@ -84,5 +84,5 @@ void helper_process_want(HelperProcess *process);
 
 static inline bool helper_process_is_there(const HelperProcess *process)
 {
-    return process->rpc.file.loop != NULL;
+    return process->ipc.file.loop != NULL;
 }

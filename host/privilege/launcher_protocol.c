@@ -13,13 +13,13 @@
  */
 #define ANSWER_SECONDS 120.0
 
-void launcher_lost(Rpc *launcher, int error)
+void launcher_lost(Ipc *launcher, int error)
 {
     log_error("launcher lost", "error=%s", strerror(-error));
     _exit(1);
 }
 
-static int refused(const RpcAnswer *answer, Problem *problem)
+static int refused(const IpcAnswer *answer, Problem *problem)
 {
     LauncherMsgProblem told;
 
@@ -30,10 +30,10 @@ static int refused(const RpcAnswer *answer, Problem *problem)
     return told.error > 0 ? -(int)told.error : -EPROTO;
 }
 
-int launcher_ask(const Rpc *launcher, LauncherKind kind, const Schema *schema, const void *body,
-                 int descriptor, RpcAnswer *ret, Problem *problem)
+int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, int descriptor,
+                 IpcAnswer *ret, Problem *problem)
 {
-    int r = rpc_ask(launcher, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
+    int r = ipc_ask(launcher, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
 
     if (r == -EPIPE)
         launcher_lost(NULL, r);

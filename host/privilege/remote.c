@@ -9,7 +9,7 @@
 #include "host/engine/image.h"
 #include "host/files/access.h"
 #include "host/privilege/launcher_protocol.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 #include "proto/base/log.h"
 
 typedef struct RemoteContainer {
@@ -24,7 +24,7 @@ typedef struct RemoteContainer {
 struct Remote {
     Engine engine;
     EngineOps ops;
-    Rpc rpc;
+    Ipc ipc;
     EngineConfig config;
     RemoteContainer *by_name;
     int clients;
@@ -53,27 +53,27 @@ static inline RemoteContainer *remote_container(Container *container)
 /* ---- questions ---- */
 
 /* Asks a question whose answer says no more than that it is done. */
-static int remote_ask_for(const Remote *remote, LauncherKind kind, const Schema *schema, const void *body,
+static int remote_ask_for(Remote *remote, LauncherKind kind, const Schema *schema, const void *body,
                           int descriptor, Problem *problem)
 {
-    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
 
-    return launcher_ask(&remote->rpc, kind, schema, body, descriptor, &answer, problem);
+    return launcher_ask(&remote->ipc, kind, schema, body, descriptor, &answer, problem);
 }
 
 /* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
 static void remote_say(Remote *remote, LauncherKind kind, const Schema *schema, const void *body)
 {
-    int r = rpc_send(&remote->rpc, kind, 0, schema, body, NULL, 0);
+    int r = ipc_send(&remote->ipc, kind, 0, schema, body, NULL, 0);
 
     if (r < 0)
-        rpc_lose(&remote->rpc, r);
+        ipc_lose(&remote->ipc, r);
 }
 
 static void remote_free(Remote *remote)
 {
     open_as_set(NULL, NULL);
-    rpc_close(&remote->rpc);
+    ipc_close(&remote->ipc);
     close_fd(&remote->clients);
     close_fd(&remote->keys);
     free(remote);
@@ -154,12 +154,12 @@ static int get(Engine *engine, LauncherKind kind, const ContainerSpec *spec, con
         .cpus = spec->cpus,
     };
     RemoteContainer *container = container_new(remote, spec->name, events, userdata);
-    int r = container ? rpc_send(&remote->rpc, kind, 0, SCHEMA(LauncherMsgContainer), &wanted, &spec->data,
+    int r = container ? ipc_send(&remote->ipc, kind, 0, SCHEMA(LauncherMsgContainer), &wanted, &spec->data,
                                  wanted.data)
                       : -ENOMEM;
 
     if (r == -EPIPE)
-        launcher_lost(&remote->rpc, r); /* a refusal would end a session that the next controller can adopt */
+        launcher_lost(&remote->ipc, r); /* a refusal would end a session that the next controller can adopt */
     if (r < 0) {
         if (container)
             remote_container_free(container);
@@ -410,9 +410,9 @@ void remote_on_open(Remote *remote, int (*client_of)(void *userdata, uid_t user)
     remote->client_userdata = userdata;
 }
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    Remote *remote = container_of(rpc, Remote, rpc);
+    Remote *remote = container_of(ipc, Remote, ipc);
     Problem problem = PROBLEM_NULL;
 
     switch ((LauncherKind)message->kind) {
@@ -434,22 +434,22 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     }
 }
 
-static const RpcEvents rpc_events = {on_message, launcher_lost};
+static const IpcEvents ipc_events = {.message = on_message, .lost = launcher_lost};
 
 /* ---- directories of users ---- */
 
 /* For reading alone: nothing else is asked for. */
 static int open_for_user(void *userdata, uid_t user, const char *path)
 {
-    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
     LauncherMsgOpen wanted = {.user = user, .path = text_of(path)};
     Problem problem = PROBLEM_NULL;
-    const Remote *remote = userdata;
+    Remote *remote = userdata;
     int client = remote->client_of ? remote->client_of(remote->client_userdata, user) : -1, r;
 
     if (client < 0)
         return -EACCES;
-    r = launcher_ask(&remote->rpc, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted, client, &answer,
+    r = launcher_ask(&remote->ipc, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted, client, &answer,
                      &problem);
     if (r < 0)
         return r;
@@ -461,9 +461,9 @@ static int open_for_user(void *userdata, uid_t user, const char *path)
 
 static int start_process(Remote *remote, LauncherKind kind, int *ret_socket)
 {
-    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
-    int r = launcher_ask(&remote->rpc, kind, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, -1,
+    int r = launcher_ask(&remote->ipc, kind, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, -1,
                          &answer, &problem);
     int socket;
 
@@ -495,11 +495,11 @@ static void keep(char *ret, size_t size, Text text)
 
 static int begin(Remote *remote, const char *engine, Problem *problem)
 {
-    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
     LauncherMsgEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
     LauncherMsgBegun begun = {0};
     int r =
-        launcher_ask(&remote->rpc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, -1, &answer, problem);
+        launcher_ask(&remote->ipc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, -1, &answer, problem);
 
     if (r == 0)
         r = body_decode(&begun, LauncherMsgBegun, &answer.message.body, problem);
@@ -526,7 +526,7 @@ int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config
     }
     remote->config = *config;
     remote->clients = remote->keys = -1;
-    r = rpc_open(&remote->rpc, loop, socket, &rpc_events);
+    r = ipc_open(&remote->ipc, loop, socket, &ipc_messages, &ipc_events);
     if (r < 0)
         problem_set(problem, ERR_INTERNAL, "the launcher cannot be talked to: %s", strerror(-r));
     else
@@ -571,5 +571,5 @@ void remote_unable(int socket, const Problem *problem)
 {
     LauncherMsgProblem told = {.code = (uint64_t)problem->code, .text = text_of(problem->text)};
 
-    rpc_send_over(socket, LAUNCHER_UNABLE, SCHEMA(LauncherMsgProblem), &told, NULL, 0);
+    ipc_send_over(socket, LAUNCHER_UNABLE, SCHEMA(LauncherMsgProblem), &told, NULL, 0);
 }

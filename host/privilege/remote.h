@@ -3,7 +3,7 @@
 #pragma once
 
 #include "host/engine/engine.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 
 typedef struct Remote Remote;
 

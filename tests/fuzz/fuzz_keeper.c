@@ -12,13 +12,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static Loop *loop;
 static Keeper *keeper;
 
-static void on_answer(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS])
+static void on_answer(void *userdata, uint64_t id, Buf *answer, Descriptors *descriptors)
 {
     if (answer->size == 0)
         abort();
     buf_deinit(answer);
-    for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
-        close_fd(&descriptors[i]);
+    descriptors_close(descriptors);
     loop_stop(loop, 0);
 }
 

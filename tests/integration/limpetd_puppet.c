@@ -40,7 +40,7 @@ static void make_pair(int control)
 {
     int ends[2] = {-1, -1};
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         exit(1);
     say(control, "pair", ends, 2);
     close(ends[0]);

@@ -1,7 +1,6 @@
 """limpetd with a puppet in place of its controller (limpetd_puppet.c): the test has the sockets and the rights of who took it over,
 and says whatever comes to its mind, to a real launcher and a real files worker."""
 
-import array
 import contextlib
 import fcntl
 import os
@@ -10,20 +9,18 @@ import re
 import select
 import shutil
 import socket
-import struct
 import subprocess
 
-import msgpack
 import pytest
 
 from tests.support import ROOT
 from tests.support.controllers import ENGINES
+from tests.support.ipc import message, receive, receive_frame, send_frame, unpack
 from tests.support.limpetd import Limpetd
 
 from .killed import children, read, wait_for
 
 PATIENCE = 60  # seconds
-INT = array.array("i").itemsize
 
 
 def kinds(path, first):
@@ -42,40 +39,6 @@ def kinds(path, first):
 
 JOB = kinds("host/keeper/protocol.h", 0)
 LAUNCHER = kinds("host/privilege/launcher_protocol.h", 0)
-
-
-def message(kind, body, number=0):
-    return msgpack.packb([1, kind, number, body])
-
-
-def send(sock, data, fds=()):
-    control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    return sock.sendmsg([data], control)
-
-
-def receive(sock, size=1 << 17):
-    """Bytes, and the descriptors that came with them."""
-    data, control, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(10 * INT))
-    fds = array.array("i")
-    for _, _, value in control:
-        fds.frombytes(value[: len(value) // INT * INT])
-    return data, list(fds)
-
-
-def unpack(data):
-    _, kind, number, body = msgpack.unpackb(data, strict_map_key=False)
-    return kind, number, body
-
-
-def read_exactly(sock, size):
-    data, fds = b"", []
-    while len(data) < size:
-        piece, more = receive(sock, min(size - len(data), 1 << 20))
-        fds += more
-        if not piece:
-            raise EOFError
-        data += piece
-    return data, fds
 
 
 class Puppet:
@@ -115,7 +78,7 @@ class Puppet:
     # ---- the launcher
 
     def say(self, kind, body=None, fds=()):
-        send(self.launcher, message(LAUNCHER[kind], body or {}), fds)
+        send_frame(self.launcher, message(LAUNCHER[kind], body or {}), fds)
 
     def ask_launcher(self, kind, body=None, fds=()):
         """The name of what comes back, its body and descriptors."""
@@ -123,26 +86,20 @@ class Puppet:
         with ours, theirs:
             self.say(kind, body, [*fds, theirs.fileno()])
             theirs.close()
-            return told(receive(ours))
+            return told(receive_frame(ours))
 
     def told(self):
         """What the launcher says by itself."""
-        return told(receive(self.launcher))
+        return told(receive_frame(self.launcher))
 
     # ---- the files worker
 
     def frame(self, data, fds=(), size=None, descriptors=None):
-        header = struct.pack("=II", len(data) if size is None else size, len(fds) if descriptors is None else descriptors)
-        sent = send(self.files, header + data, fds)
-        if sent < len(header + data):
-            self.files.sendall((header + data)[sent:])
+        send_frame(self.files, data, fds, size, descriptors)
 
     def answer(self):
         """Its number, name and body, and the descriptors with it."""
-        header, fds = read_exactly(self.files, 8)
-        size, n = struct.unpack("=II", header)
-        data, _ = read_exactly(self.files, size)
-        assert n == len(fds)
+        data, fds = receive_frame(self.files)
         kind, number, body = unpack(data)
         return number, kind, body, fds
 

@@ -10,8 +10,10 @@ import time
 
 import pytest
 
+from tests.support.ipc import message, send
+
 from .puppets import (
-    JOB, MIB, PATIENCE, SECRET, adopt, get, make_session, message, opened_for, pending, pid_of, prepare, put, resident, send, still_works
+    JOB, MIB, PATIENCE, SECRET, adopt, get, make_session, opened_for, pending, pid_of, prepare, put, resident, still_works
 )  # fmt: skip
 from .puppets import puppets  # noqa: F401
 

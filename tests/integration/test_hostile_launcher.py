@@ -7,10 +7,11 @@ import stat
 
 import pytest
 
+from tests.support.ipc import message, send_frame
 from tests.support.limpetd import IMAGES
 
 from .killed import children, read, wait_for
-from .puppets import MIB, LAUNCHER, make_session, message, opened_for, pending, resident, send, still_works
+from .puppets import MIB, LAUNCHER, make_session, opened_for, pending, resident, still_works
 from .puppets import puppets  # noqa: F401
 
 pytestmark = [pytest.mark.engine, pytest.mark.once]
@@ -42,8 +43,8 @@ def question(kind, body, fds=0):
     return say
 
 
-def packet(data, fds=0):
-    return lambda puppets, puppet, fd: send(puppet.launcher, data, [fd] * fds)
+def frame(data, fds=0, **header):
+    return lambda puppets, puppet, fd: send_frame(puppet.launcher, data, [fd] * fds, **header)
 
 
 DEMANDS = {
@@ -89,15 +90,18 @@ DEMANDS = {
     "opens without a client": question("OPEN", {"user": 0, "path": "/etc"}),
     "opens with two": question("OPEN", {"user": 0, "path": "/etc"}, fds=2),
     "what the launcher says": lambda puppets, puppet, fd: puppet.say("STARTED", {"container": puppets.container()}),
-    "no kind": packet(message(0, {})),
-    "a kind beyond": packet(message(4711, {})),
-    "no message": packet(b"\xc1"),
-    "half a message": packet(message(LAUNCHER["SWEEP"], {})[:-1]),
-    "two messages": packet(message(LAUNCHER["SWEEP"], {}) * 2),
-    "deep": packet(b"\x91" * 1000),
-    "a large packet": packet(b"x" * 70000),
-    "descriptors alone": packet(message(LAUNCHER["SWEEP"], {}), 3),
-    "nothing": packet(b""),
+    "no kind": frame(message(0, {})),
+    "a kind beyond": frame(message(4711, {})),
+    "no message": frame(b"\xc1"),
+    "half a message": frame(message(LAUNCHER["SWEEP"], {})[:-1]),
+    "two messages": frame(message(LAUNCHER["SWEEP"], {}) * 2),
+    "deep": frame(b"\x91" * 1000),
+    "a large frame": frame(b"x" * 70000),
+    "a size beyond": frame(b"x", size=(1 << 32) - 1),
+    "descriptors that are not told": frame(message(LAUNCHER["SWEEP"], {}), 1, descriptors=0),
+    "descriptors that are not there": frame(message(LAUNCHER["SWEEP"], {}), descriptors=1),
+    "descriptors alone": frame(message(LAUNCHER["SWEEP"], {}), 3),
+    "nothing": frame(b""),
 }
 
 
@@ -242,7 +246,7 @@ def test_who_floods_and_does_not_read_is_ended(puppets):
     data = message(LAUNCHER["REMOVE"], name)
     try:
         while True:
-            puppet.launcher.send(data)
+            send_frame(puppet.launcher, data)
     except (BrokenPipeError, ConnectionResetError):
         pass
     assert resident(puppets.process.pid) < 1 << 30
@@ -285,7 +289,7 @@ WORKERS = {
     "a disk mounted from the host": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "/etc"}, [puppet.launcher.fileno()]),
     "a disk mounted elsewhere": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "mine", "on": "/etc"}, [puppet.launcher.fileno()]),
     "a disk mounted with no answer": lambda puppets, puppet: puppet.say("MOUNT", {"directory": "mine"}),
-    "no message": lambda puppets, puppet: send(puppet.launcher, b"\xc1"),
+    "no message": lambda puppets, puppet: send_frame(puppet.launcher, b"\xc1"),
 }
 
 

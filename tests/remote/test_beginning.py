@@ -6,10 +6,11 @@ import os
 import socket
 import subprocess
 
-import msgpack
 import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
+
+from tests.support.ipc import message, receive_frame, send_frame, unpack
 
 from .door import PATIENCE, Key
 from .test_refused import HELLO
@@ -27,7 +28,7 @@ def server(tmp_path):
 @pytest.fixture
 def seam(server, tmp_path):
     """The controller's end of what leads to a process that has just begun to listen at the second one."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket.socketpair()
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         secret = stack.enter_context(open(server.path, "rb+"))
@@ -72,10 +73,10 @@ def test_who_comes_before_it_is_known_who_may_waits_for_that(seam, server, tmp_p
         assert events.poll(1000 * PATIENCE) and recv_monitor_message(events)["event"] == zmq.EVENT_CONNECTED
         assert not events.poll(1000), recv_monitor_message(events)
         with open(authorized, "rb") as keys:
-            socket.send_fds(controller, [msgpack.packb([1, KEYS, 0, {}])], [keys.fileno()])
-        data, fds, _, _ = socket.recv_fds(controller, 4096, 1)
+            send_frame(controller, message(KEYS, {}), [keys.fileno()])
+        data, fds = receive_frame(controller)
         for fd in fds:
             os.close(fd)
-        _, kind, _, body = msgpack.unpackb(data)
+        kind, _, body = unpack(data)
         assert (kind, body["key"], len(fds)) == (CAME, key.public, 1)
         assert recv_monitor_message(events)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED

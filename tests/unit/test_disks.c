@@ -12,7 +12,7 @@
 
 #include "host/files/session_disk.h"
 #include "host/keeper/process/serve.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 
 #define ANSWERED 9 /* exit status */
 
@@ -33,7 +33,7 @@ static void asker_ends_with_the_launcher(void **state)
     int ends[2], status;
     pid_t pid;
 
-    assert_int_equal(rpc_pair(ends), 0);
+    assert_int_equal(ipc_pair(ends), 0);
     pid = fork();
     if (pid == 0) {
         close(ends[0]);

@@ -25,24 +25,23 @@ static Keeper *keeper;
 static struct {
     uint64_t id;
     Buf bytes;
-    int descriptors[JOB_DESCRIPTORS];
+    Descriptors descriptors;
     size_t n;
 } answered;
 
 static void forget_answer(void)
 {
     buf_deinit(&answered.bytes);
-    for (size_t i = 0; answered.n > 0 && i < JOB_DESCRIPTORS; i++)
-        close_fd(&answered.descriptors[i]);
+    descriptors_close(&answered.descriptors);
     answered.n = 0;
 }
 
-static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
+static void on_answer(void *userdata, uint64_t id, Buf *bytes, Descriptors *descriptors)
 {
     forget_answer();
     answered.id = id;
     answered.bytes = *bytes;
-    memcpy(answered.descriptors, descriptors, sizeof(answered.descriptors));
+    answered.descriptors = *descriptors;
     answered.n++;
     loop_stop(loop, 1);
 }
@@ -133,8 +132,8 @@ static void test_a_life(void **state)
 
     make_session("one");
     assert_true(exists("sessions/one/files/artifacts"));
-    assert_true(answered.descriptors[0] >= 0); /* from now on this says that there is something */
-    int watch = dup(answered.descriptors[0]);
+    assert_int_equal(answered.descriptors.n, 1); /* from now on this says that there is something */
+    int watch = dup(answered.descriptors.fd[0]);
     assert_false(watch_fd_pending(watch));
     write_file("sessions/one/files/artifacts/a", "text");
     assert_true(watch_fd_pending(watch));

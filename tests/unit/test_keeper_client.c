@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,8 +44,8 @@ static int set_up(void **state)
     memset(&t, 0, sizeof(t));
     strcpy(t.state_dir, "/tmp/limpet-test-XXXXXX");
     assert_non_null(mkdtemp(t.state_dir));
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, between), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, launcher), 0);
+    assert_int_equal(ipc_pair(between), 0);
+    assert_int_equal(ipc_pair(launcher), 0);
     t.worker = fork();
     if (t.worker == 0) {
         const FilesWorker worker = {

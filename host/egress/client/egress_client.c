@@ -33,7 +33,7 @@ static int say(EgressClient *client, const EgressPlace *place, bool anew)
         .bindings = value_encoded(&place->bindings),
     };
 
-    return rpc_send(&client->process.rpc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals,
+    return ipc_send(&client->process.ipc, EGRESS_SERVE, 0, SCHEMA(EgressServe), &said, &place->arrivals,
                     anew);
 }
 
@@ -75,7 +75,7 @@ void egress_client_say_log(EgressClient *client)
     const int log = STDERR_FILENO;
 
     if (helper_process_is_there(&client->process))
-        rpc_send(&client->process.rpc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
+        ipc_send(&client->process.ipc, EGRESS_LOG, 0, SCHEMA(EgressNothing), &(EgressNothing){0}, &log, 1);
 }
 
 /* ---- a sandbox ---- */
@@ -159,5 +159,5 @@ void egress_forget(EgressPlace *place)
     list_remove(&place->link);
     close_fd(&place->arrivals);
     if (helper_process_is_there(&client->process))
-        rpc_send(&client->process.rpc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
+        ipc_send(&client->process.ipc, EGRESS_FORGET, 0, SCHEMA(EgressForget), &said, NULL, 0);
 }

@@ -199,7 +199,8 @@ static void on_got(void *userdata, KeeperAnswer *answer)
     }
     const MsgGetReply reply = {.data = answer->body->as_GET.data, .size = answer->body->as_GET.size};
 
-    request_answer_passing(request, MsgGetReply, &reply, answer->descriptors[0]);
+    request_answer_passing(request, MsgGetReply, &reply,
+                           answer->descriptors.n > 0 ? answer->descriptors.fd[0] : -1);
 }
 
 static void handle_get(Front *front, Request *request, const msgpack_object_map *body)
@@ -283,7 +284,8 @@ static void on_put(void *userdata, KeeperAnswer *answer)
     }
     const MsgPutReply reply = {.size = answer->body->as_PUT.size};
 
-    request_answer_passing(request, MsgPutReply, &reply, answer->descriptors[0]);
+    request_answer_passing(request, MsgPutReply, &reply,
+                           answer->descriptors.n > 0 ? answer->descriptors.fd[0] : -1);
 }
 
 static void handle_put(Front *front, Request *request, const msgpack_object_map *body)

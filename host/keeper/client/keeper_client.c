@@ -39,11 +39,11 @@ typedef struct Queue {
 struct KeeperClient {
     Loop *loop;
     Lane lanes[LANES];
-    bool sending;    /* amid what waits */
-    Keeper *keeper;  /* in this process; or NULL, and */
-    KeeperLink link; /* to another */
-    List asks;       /* without an answer so far, in the order they were made */
-    List late;       /* KeeperAsk: answers to be told */
+    bool sending;   /* amid what waits */
+    Keeper *keeper; /* in this process; or NULL, and */
+    Ipc ipc;        /* to another */
+    List asks;      /* without an answer so far, in the order they were made */
+    List late;      /* KeeperAsk: answers to be told */
     LoopIdle tell_late;
     uint64_t last_id;
 };
@@ -59,7 +59,7 @@ typedef struct KeeperAsk {
     KeeperDone *done;
     void *userdata;
     Buf answer;
-    int descriptors[JOB_DESCRIPTORS];
+    Descriptors descriptors;
 } KeeperAsk;
 
 static void ask_free(KeeperAsk *ask)
@@ -67,8 +67,7 @@ static void ask_free(KeeperAsk *ask)
     list_remove(&ask->in_queue);
     buf_deinit(&ask->request);
     buf_deinit(&ask->answer);
-    for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
-        closep(&ask->descriptors[i]);
+    descriptors_close(&ask->descriptors);
     free(ask);
 }
 
@@ -177,14 +176,13 @@ static void tell(KeeperAsk *ask)
     KeeperAnswer answer = {
         .problem = failed ? &problem : NULL,
         .body = failed ? NULL : &body,
+        .descriptors = ask->descriptors,
     };
 
-    for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
-        answer.descriptors[i] = take_fd(&ask->descriptors[i]);
+    ask->descriptors.n = 0;
     if (ask->done)
         ask->done(ask->userdata, &answer);
-    for (size_t i = 0; i < JOB_DESCRIPTORS; i++)
-        closep(&answer.descriptors[i]);
+    descriptors_close(&answer.descriptors);
     ask_free(ask);
 }
 
@@ -200,17 +198,18 @@ static void tell_late(LoopIdle *idle)
 }
 
 /* Tells an answer once nothing else happens: it may come while somebody asks. */
-static void settle(KeeperClient *client, KeeperAsk *ask, Buf *bytes, const int *descriptors)
+static void settle(KeeperClient *client, KeeperAsk *ask, Buf *bytes, Descriptors *descriptors)
 {
     ask->answer = *bytes;
-    memcpy(ask->descriptors, descriptors, sizeof(ask->descriptors));
+    ask->descriptors = *descriptors;
     *bytes = BUF_NULL;
+    *descriptors = (Descriptors){0};
     over(client, ask);
     list_append(&client->late, &ask->link);
     loop_idle_add(client->loop, &client->tell_late, tell_late);
 }
 
-static void on_answer(void *userdata, uint64_t id, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
+static void on_answer(void *userdata, uint64_t id, Buf *bytes, Descriptors *descriptors)
 {
     settle(userdata, take_ask(userdata, id), bytes, descriptors);
 }
@@ -232,22 +231,23 @@ static uint64_t id_of(const Buf *bytes)
     return message_decode(&message, buf_head(bytes), bytes->size, &problem) == 0 ? message.id : 0;
 }
 
-static void on_message(KeeperLink *link, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
+static int on_frame(Ipc *ipc, Buf *bytes, Descriptors *descriptors)
 {
-    KeeperClient *client = container_of(link, KeeperClient, link);
+    KeeperClient *client = container_of(ipc, KeeperClient, ipc);
     KeeperAsk *ask = take_ask(client, id_of(bytes));
 
     if (!ask)
         end_without_keeper(-EBADMSG);
     settle(client, ask, bytes, descriptors);
+    return 0;
 }
 
-static void on_lost(KeeperLink *link, int error)
+static void on_lost(Ipc *ipc, int error)
 {
     end_without_keeper(error);
 }
 
-static const KeeperLinkEvents link_events = {.message = on_message, .lost = on_lost};
+static const IpcEvents ipc_events = {.frame = on_frame, .lost = on_lost};
 
 /* ---- asking ---- */
 
@@ -259,11 +259,7 @@ static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *reques
 
     if (!ask)
         return NULL;
-    *ask = (KeeperAsk){.id = ++client->last_id,
-                       .type = job_type(kind),
-                       .done = done,
-                       .userdata = userdata,
-                       .descriptors = {-1, -1}};
+    *ask = (KeeperAsk){.id = ++client->last_id, .type = job_type(kind), .done = done, .userdata = userdata};
     list_init(&ask->in_queue);
     list_init(&ask->link);
     if (message_append(&ask->request, (MessageKind)kind, ask->id, ask->type->request(), request) < 0) {
@@ -277,10 +273,10 @@ static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *reques
 static int hand_over(KeeperClient *client, Buf *bytes)
 {
     Problem problem = PROBLEM_NULL;
-    int none[JOB_DESCRIPTORS] = {-1, -1};
+    Descriptors none = {0};
 
     if (!client->keeper)
-        return keeper_link_send(&client->link, bytes, none) == -ENOMEM ? -ENOMEM : 0;
+        return ipc_send_frame(&client->ipc, bytes, &none) == -ENOMEM ? -ENOMEM : 0;
     return keeper_take(client->keeper, bytes, &problem);
 }
 
@@ -289,11 +285,11 @@ static void send_ask(KeeperClient *client, KeeperAsk *ask)
 {
     Buf bytes = ask->request;
     uint64_t id = ask->id;
-    int none[JOB_DESCRIPTORS] = {-1, -1};
+    Descriptors none = {0};
 
     ask->request = BUF_NULL;
     if (hand_over(client, &bytes) < 0 && (ask = take_ask(client, id)))
-        settle(client, ask, &BUF_NULL, none); /* without bytes it is told so */
+        settle(client, ask, &BUF_NULL, &none); /* without bytes it is told so */
 }
 
 /* An answer may come amid this, and have more sent. */
@@ -390,7 +386,7 @@ int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, boo
 
 int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd)
 {
-    static const KeeperLinkLimits limits = {.frame = KEEPER_ANSWER_MAX, .out = SIZE_MAX};
+    static const IpcLimits limits = {.frame = KEEPER_ANSWER_MAX, .out = SIZE_MAX, .most = SIZE_MAX};
     KeeperClient *client _cleanup_(keeper_client_freep) = client_alloc(loop);
     int r;
 
@@ -398,7 +394,7 @@ int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd)
         close(fd);
         return -ENOMEM;
     }
-    r = keeper_link_open(&client->link, loop, fd, &limits, &link_events);
+    r = ipc_open(&client->ipc, loop, fd, &limits, &ipc_events);
     if (r == 0)
         *ret = take(client);
     return r;
@@ -411,11 +407,14 @@ KeeperClient *keeper_client_free(KeeperClient *client)
     if (!client)
         return NULL;
     keeper_free(client->keeper);
-    while (client->link.file.loop && !list_empty(&client->asks) && (now = clock_now()) < end)
-        keeper_link_wait(&client->link, (int)((end - now) / NSEC_PER_MSEC) + 1);
+    while (client->ipc.file.loop && !client->ipc.error && !list_empty(&client->asks) &&
+           (now = clock_now()) < end)
+        ipc_wait(&client->ipc, (int)((end - now) / NSEC_PER_MSEC) + 1);
+    if (client->ipc.error)
+        end_without_keeper(client->ipc.error);
     tell_late(&client->tell_late);
     loop_idle_remove(&client->tell_late);
-    keeper_link_close(&client->link);
+    ipc_close(&client->ipc);
     free(client);
     return NULL;
 }

@@ -10,9 +10,9 @@ typedef struct KeeperClient KeeperClient;
 
 /* Outcome of a request. */
 typedef struct KeeperAnswer {
-    const Problem *problem;           /* NULL when it was done */
-    const JobAnswer *body;            /* NULL when it was not; valid until the callee returns */
-    int descriptors[JOB_DESCRIPTORS]; /* -1 where there is none; the callee takes out what it keeps */
+    const Problem *problem; /* NULL when it was done */
+    const JobAnswer *body;  /* NULL when it was not; valid until the callee returns */
+    Descriptors descriptors;
 } KeeperAnswer;
 
 /* In place of a user: what no session asks for. */

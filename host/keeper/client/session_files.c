@@ -176,12 +176,12 @@ static ArtifactList *list_of(const JobPublished *published)
     return list;
 }
 
-static void look_elsewhere(Lookout *lookout, const JobPublished *published, int *descriptor)
+static void look_elsewhere(Lookout *lookout, const JobPublished *published, Descriptors *descriptors)
 {
     lookout->pending = published->pending;
     if (published->moved) {
         closep(&lookout->fd);
-        lookout->fd = take_fd(descriptor);
+        lookout->fd = descriptors_take(descriptors, 0);
     }
 }
 
@@ -192,7 +192,7 @@ static void on_published(void *userdata, KeeperAnswer *answer)
     ArtifactList *list = published && asked.kind == JOB_PUBLISH ? list_of(published) : NULL;
 
     if (asked.files && published) {
-        look_elsewhere(&asked.files->lookouts[asked.place], published, &answer->descriptors[0]);
+        look_elsewhere(&asked.files->lookouts[asked.place], published, &answer->descriptors);
         note(asked.files, &published->noted);
     }
     asked.published(asked.userdata, list);
@@ -271,16 +271,16 @@ static bool name(SessionFiles *files, const FilesSpec *spec, Problem *problem)
     return false;
 }
 
-static void look_out(SessionFiles *files, const JobWatched *watched, int descriptors[static JOB_DESCRIPTORS])
+static void look_out(SessionFiles *files, const JobWatched *watched, Descriptors *descriptors)
 {
     Lookout *session = &files->lookouts[FILES_SESSION], *work = &files->lookouts[FILES_WORK];
 
     session->pending = watched->pending;
     if (watched->watched)
-        session->fd = take_fd(&descriptors[0]);
+        session->fd = descriptors_take(descriptors, 0);
     work->pending = watched->work_pending;
     if (watched->work_watched)
-        work->fd = take_fd(&descriptors[watched->watched]);
+        work->fd = descriptors_take(descriptors, watched->watched);
 }
 
 static void on_watched(void *userdata, KeeperAnswer *answer)
@@ -291,7 +291,7 @@ static void on_watched(void *userdata, KeeperAnswer *answer)
         return;
     if (!answer->problem) {
         asked.files->state = FILES_THERE;
-        look_out(asked.files, &answer->body->as_PREPARE, answer->descriptors);
+        look_out(asked.files, &answer->body->as_PREPARE, &answer->descriptors);
     } else if (asked.kind != JOB_CLAIM) {
         asked.files->state = asked.kind == JOB_ADOPT ? FILES_AMISS : FILES_NONE;
     }

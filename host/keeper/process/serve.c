@@ -12,12 +12,12 @@
 
 /* ---- disks ---- */
 
-static Rpc launcher;
+static Ipc launcher;
 
 /* Asks a question whose answer says no more than that it is done. */
 static int ask(LauncherKind kind, const Schema *schema, const void *body, Problem *problem)
 {
-    RpcAnswer answer _cleanup_(rpc_answer_deinit) = RPC_ANSWER_NULL;
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
 
     return launcher_ask(&launcher, kind, schema, body, -1, &answer, problem);
 }
@@ -45,7 +45,7 @@ static void detach(void *userdata, const char *id)
         log_warn("disk not unmounted", "directory=%s reason=%s", id, problem.text);
 }
 
-static int on_launcher_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_launcher_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
     int log _cleanup_(closep) = descriptors_take(descriptors, 0);
 
@@ -55,9 +55,9 @@ static int on_launcher_message(Rpc *rpc, const Message *message, Descriptors *de
 
 int disks_elsewhere(Loop *loop, int socket)
 {
-    static const RpcEvents events = {on_launcher_message, launcher_lost};
+    static const IpcEvents events = {.message = on_launcher_message, .lost = launcher_lost};
     static const DiskMaker maker = {.make = make, .mount = mount, .detach = detach};
-    int r = rpc_open(&launcher, loop, socket, &events);
+    int r = ipc_open(&launcher, loop, socket, &ipc_messages, &events);
 
     if (r == 0)
         disk_maker_set(&maker);
@@ -68,12 +68,12 @@ int disks_elsewhere(Loop *loop, int socket)
 
 /* Beyond that no request is taken until others are answered, and answers are read. */
 #define JOBS_MAX 64u
-static const KeeperLinkLimits limits = {.frame = KEEPER_REQUEST_MAX, .out = 64u << 20};
+static const IpcLimits limits = {.frame = KEEPER_REQUEST_MAX, .out = 64u << 20, .most = SIZE_MAX};
 
 typedef struct Service {
     Loop *loop;
     Keeper *keeper;
-    KeeperLink link;
+    Ipc ipc;   /* to the controller */
     int error; /* why it ends */
 } Service;
 
@@ -85,42 +85,36 @@ static void stop(Service *service, int error)
 
 static void take_turns(Service *service)
 {
-    keeper_link_pause(&service->link, keeper_jobs(service->keeper) >= JOBS_MAX);
+    ipc_pause(&service->ipc, keeper_jobs(service->keeper) >= JOBS_MAX);
 }
 
-static void on_answer(void *userdata, uint64_t id, Buf *answer, int descriptors[static JOB_DESCRIPTORS])
+static void on_answer(void *userdata, uint64_t id, Buf *answer, Descriptors *descriptors)
 {
     Service *service = userdata;
 
-    if (answer->size == 0 || keeper_link_send(&service->link, answer, descriptors) == -ENOMEM)
+    if (answer->size == 0 || ipc_send_frame(&service->ipc, answer, descriptors) == -ENOMEM)
         stop(service, -ENOMEM);
     take_turns(service);
 }
 
 /* No request has descriptors. */
-static void on_message(KeeperLink *link, Buf *bytes, int descriptors[static JOB_DESCRIPTORS])
+static int on_frame(Ipc *ipc, Buf *bytes, Descriptors *descriptors)
 {
-    Service *service = container_of(link, Service, link);
+    Service *service = container_of(ipc, Service, ipc);
     Problem problem = PROBLEM_NULL;
 
-    for (size_t i = 0; i < JOB_DESCRIPTORS; i++) {
-        if (descriptors[i] >= 0)
-            problem_set(&problem, ERR_BAD_REQUEST, "a request with a descriptor");
-        close_fd(&descriptors[i]);
-    }
-    if (problem.code != ERR_NONE)
-        buf_deinit(bytes);
-    if (problem.code != ERR_NONE || keeper_take(service->keeper, bytes, &problem) < 0)
-        stop(service, -EBADMSG);
+    if (descriptors->n > 0 || keeper_take(service->keeper, bytes, &problem) < 0)
+        return -EBADMSG;
     take_turns(service);
+    return 0;
 }
 
-static void on_lost(KeeperLink *link, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    stop(container_of(link, Service, link), error == -EPIPE || error == -ECONNRESET ? 0 : error);
+    stop(container_of(ipc, Service, ipc), error == -EPIPE ? 0 : error);
 }
 
-static const KeeperLinkEvents events = {.message = on_message, .lost = on_lost};
+static const IpcEvents ipc_events = {.frame = on_frame, .lost = on_lost};
 
 static int begin(Service *service, const FilesWorker *worker)
 {
@@ -133,7 +127,7 @@ static int begin(Service *service, const FilesWorker *worker)
     if (r == 0)
         r = keeper_new(&service->keeper, service->loop, &config);
     if (r == 0)
-        r = keeper_link_open(&service->link, service->loop, worker->controller, &limits, &events);
+        r = ipc_open(&service->ipc, service->loop, worker->controller, &limits, &ipc_events);
     return r;
 }
 
@@ -148,7 +142,7 @@ int files_worker_run(const FilesWorker *worker, Problem *problem)
     if (r == 0)
         r = service.error;
     /* Jobs under way end; nobody hears of it. */
-    keeper_link_close(&service.link);
+    ipc_close(&service.ipc);
     keeper_free(service.keeper);
     loop_free(service.loop);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "the files worker ends: %s", strerror(-r)) : 0;

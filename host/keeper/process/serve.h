@@ -1,4 +1,4 @@
-/* The files worker: a keeper (keeper.h) in a process of its own, behind one end of a KeeperLink. The launcher
+/* The files worker: a keeper (keeper.h) in a process of its own, behind one end of an Ipc. The launcher
  * makes its disks. */
 #pragma once
 

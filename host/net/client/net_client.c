@@ -46,7 +46,7 @@ static int on_message(HelperProcess *process, const Message *message, Descriptor
 static void say(NetClient *client, NetKind kind, int fd)
 {
     if (helper_process_is_there(&client->process))
-        rpc_send(&client->process.rpc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
+        ipc_send(&client->process.ipc, kind, 0, SCHEMA(NetNothing), &(NetNothing){0}, &fd, 1);
 }
 
 static void on_begun(HelperProcess *process)

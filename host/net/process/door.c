@@ -289,9 +289,9 @@ static int on_log(Descriptors *descriptors)
     return log < 0 || dup2(log, STDERR_FILENO) < 0 ? -EBADMSG : 0;
 }
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    Door *door = container_of(rpc, Door, rpc);
+    Door *door = container_of(ipc, Door, ipc);
 
     switch ((NetKind)message->kind) {
     case NET_KEYS:
@@ -303,15 +303,15 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     }
 }
 
-static void on_lost(Rpc *rpc, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    Door *door = container_of(rpc, Door, rpc);
+    Door *door = container_of(ipc, Door, ipc);
 
     door->error = error == -EPIPE ? 0 : error;
     loop_stop(door->loop, 0);
 }
 
-static const RpcEvents events = {on_message, on_lost};
+static const IpcEvents events = {.message = on_message, .lost = on_lost};
 
 /* ---- beginning ---- */
 
@@ -379,7 +379,7 @@ static int begin(Door *door, int controller, int listening, const Certificate *c
     int r = loop_new(&door->loop);
 
     if (r == 0)
-        r = rpc_open(&door->rpc, door->loop, controller, &events);
+        r = ipc_open(&door->ipc, door->loop, controller, &ipc_messages, &events);
     if (r == 0 && !(door->context = zmq_ctx_new()))
         r = -errno;
     if (r == 0)
@@ -413,7 +413,7 @@ int door_serve(int controller, int listening, const Certificate *certificate, ui
     if (r == 0)
         r = door.error;
     lines_free(&door);
-    rpc_close(&door.rpc);
+    ipc_close(&door.ipc);
     authorized_deinit(&door.keys);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "the network process ends: %s", strerror(-r)) : 0;
 }

@@ -9,13 +9,13 @@
 #include <uthash.h>
 
 #include "host/net/authorized.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 #include "proto/certificate.h"
 #include "proto/zmtp_socket.h"
 
 typedef struct Door {
     Loop *loop;
-    Rpc rpc; /* to the controller */
+    Ipc ipc; /* to the controller */
     int error;
     void *context, *router, *monitor, *zap;
     LoopFile router_file, monitor_file, zap_file;

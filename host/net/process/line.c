@@ -281,7 +281,7 @@ static int tell(NetLine *line)
 
     if (r < 0)
         return r;
-    r = rpc_send(&line->door->rpc, NET_CAME, 0, SCHEMA(NetCame), &came, &ends[1], 1);
+    r = ipc_send(&line->door->ipc, NET_CAME, 0, SCHEMA(NetCame), &came, &ends[1], 1);
     close(ends[1]);
     if (r == 0)
         return link_open(line, ends[0]);

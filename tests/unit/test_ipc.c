@@ -16,13 +16,13 @@
 
 #include "host/privilege/launcher_protocol.h"
 #include "host/privilege/remote.h"
-#include "host/privilege/rpc.h"
+#include "host/ipc/ipc.h"
 #include "proto/schema.h"
 
 #define KIND 7u
 
 typedef struct End {
-    Rpc rpc;
+    Ipc ipc;
     unsigned messages;
     uint64_t last_id;
     char reason[64];
@@ -34,12 +34,12 @@ typedef struct End {
 
 static Loop *loop;
 static End near, far;
-static int raw; /* where the far end is not a Rpc */
+static int raw; /* where the far end is no Ipc */
 static unsigned until;
 
-static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int on_message(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
-    End *end = container_of(rpc, End, rpc);
+    End *end = container_of(ipc, End, ipc);
     MsgTarget body;
     Problem problem = PROBLEM_NULL;
 
@@ -56,21 +56,21 @@ static int on_message(Rpc *rpc, const Message *message, Descriptors *descriptors
     return end->answer;
 }
 
-static void on_lost(Rpc *rpc, int error)
+static void on_lost(Ipc *ipc, int error)
 {
-    End *end = container_of(rpc, End, rpc);
+    End *end = container_of(ipc, End, ipc);
 
     end->lost = error;
-    rpc_close(rpc);
+    ipc_close(ipc);
     loop_stop(loop, 0);
 }
 
-static const RpcEvents events = {on_message, on_lost};
+static const IpcEvents events = {.message = on_message, .lost = on_lost};
 
 static void begin(End *end, int fd)
 {
     *end = (End){.kept = -1};
-    assert_int_equal(rpc_open(&end->rpc, loop, fd, &events), 0);
+    assert_int_equal(ipc_open(&end->ipc, loop, fd, &ipc_messages, &events), 0);
 }
 
 static int set_up(void **state)
@@ -79,7 +79,7 @@ static int set_up(void **state)
 
     until = 0;
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(rpc_pair(ends), 0);
+    assert_int_equal(ipc_pair(ends), 0);
     begin(&near, ends[0]);
     begin(&far, ends[1]);
     return 0;
@@ -88,15 +88,15 @@ static int set_up(void **state)
 static int set_up_raw(void **state)
 {
     set_up(state);
-    raw = fcntl(far.rpc.file.fd, F_DUPFD_CLOEXEC, 0);
-    rpc_close(&far.rpc);
+    raw = fcntl(far.ipc.file.fd, F_DUPFD_CLOEXEC, 0);
+    ipc_close(&far.ipc);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    rpc_close(&near.rpc);
-    rpc_close(&far.rpc);
+    ipc_close(&near.ipc);
+    ipc_close(&far.ipc);
     close_fd(&near.kept);
     close_fd(&far.kept);
     loop_free(loop);
@@ -113,7 +113,7 @@ static int say(End *end, uint64_t id, const char *reason, const int *fds, size_t
 {
     MsgTarget body = {.session = text_of(reason)};
 
-    return rpc_send(&end->rpc, KIND, id, SCHEMA(MsgTarget), &body, fds, n);
+    return ipc_send(&end->ipc, KIND, id, SCHEMA(MsgTarget), &body, fds, n);
 }
 
 static void test_messages_come_in_order(void **state)
@@ -147,12 +147,12 @@ static void test_a_descriptor_is_kept_or_closed(void **state)
 
 static void test_too_much_is_not_sent(void **state)
 {
-    static char large[RPC_PACKET_MAX];
-    const int fds[RPC_DESCRIPTORS_MAX + 1] = {0};
+    static char large[IPC_MESSAGE_MAX];
+    const int fds[IPC_DESCRIPTORS_MAX + 1] = {0};
 
     memset(large, 'x', sizeof(large) - 1);
     assert_int_equal(say(&near, 1, large, NULL, 0), -EMSGSIZE);
-    assert_int_equal(say(&near, 1, "x", fds, RPC_DESCRIPTORS_MAX + 1), -E2BIG);
+    assert_int_equal(say(&near, 1, "x", fds, IPC_DESCRIPTORS_MAX + 1), -E2BIG);
     assert_int_equal(say(&near, 1, "x", NULL, 0), 0);
 }
 
@@ -165,24 +165,27 @@ static void test_the_end_of_the_peer_is_told(void **state)
 
 static void test_a_peer_that_does_not_read_is_given_up(void **state)
 {
+    static char large[IPC_MESSAGE_MAX / 2];
     int r = 0;
 
+    memset(large, 'x', sizeof(large) - 1);
     for (unsigned i = 0; r == 0 && i < 100000; i++)
-        r = say(&near, i, "x", NULL, 0);
+        r = say(&near, i, large, NULL, 0);
     assert_int_equal(r, -ENOBUFS);
     loop_run(loop);
     assert_int_equal(near.lost, -ENOBUFS);
 }
 
-/* Bytes with up to that many descriptors. */
-static void send_raw(const void *bytes, size_t size, unsigned descriptors)
+/* Bytes behind a header that says so much, with up to that many descriptors. */
+static void send_frame(uint32_t said, const void *bytes, size_t size, unsigned descriptors)
 {
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(int) * 64)];
     } control = {0};
-    struct iovec data = {.iov_base = (void *)bytes, .iov_len = size};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+    uint32_t header[] = {said, descriptors};
+    struct iovec parts[] = {{header, sizeof(header)}, {(void *)bytes, size}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     int fds[64] = {0};
 
     if (descriptors > 0) {
@@ -193,7 +196,7 @@ static void send_raw(const void *bytes, size_t size, unsigned descriptors)
                                           .cmsg_len = CMSG_LEN(sizeof(int) * descriptors)};
         memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * descriptors);
     }
-    assert_int_equal(sendmsg(raw, &message, 0), size);
+    assert_int_equal(sendmsg(raw, &message, 0), sizeof(header) + size);
 }
 
 static unsigned count_descriptors(void)
@@ -207,17 +210,15 @@ static unsigned count_descriptors(void)
 
 static void test_what_is_no_message_ends_it(void **state)
 {
-    send_raw("\x94\x01\x07", 3, 0);
+    send_frame(3, "\x94\x01\x07", 3, 0);
     loop_run(loop);
     assert_int_equal(near.lost, -EBADMSG);
     assert_int_equal(near.messages, 0);
 }
 
-static void test_a_larger_packet_ends_it(void **state)
+static void test_a_larger_frame_ends_it(void **state)
 {
-    static const char zeros[RPC_PACKET_MAX + 1];
-
-    send_raw(zeros, sizeof(zeros), 0);
+    send_frame(IPC_MESSAGE_MAX + 1, "", 0, 0);
     loop_run(loop);
     assert_int_equal(near.lost, -EMSGSIZE);
 }
@@ -226,17 +227,17 @@ static void test_more_descriptors_end_it_and_are_closed(void **state)
 {
     unsigned before = count_descriptors();
 
-    send_raw("\x94\x01\x07\x00\x80", 5, RPC_DESCRIPTORS_MAX + 20);
+    send_frame(5, "\x94\x01\x07\x00\x80", 5, IPC_DESCRIPTORS_MAX + 20);
     loop_run(loop);
-    assert_int_equal(near.lost, -EMSGSIZE);
-    assert_int_equal(count_descriptors(), before - 1); /* that of the Rpc */
+    assert_int_equal(near.lost, -EBADMSG);
+    assert_int_equal(count_descriptors(), before - 1); /* that of the Ipc */
 }
 
-static void test_an_empty_packet_ends_it(void **state)
+static void test_an_empty_frame_ends_it(void **state)
 {
-    send_raw("", 0, 3);
+    send_frame(0, "", 0, 3);
     loop_run(loop);
-    assert_int_equal(near.lost, -EPIPE);
+    assert_int_equal(near.lost, -EBADMSG);
 }
 
 static void test_what_the_receiver_refuses_ends_it(void **state)
@@ -262,15 +263,15 @@ static void *ask(void *userdata)
 {
     Question *question = userdata;
     MsgTarget body = {.session = text_of("why")};
-    RpcAnswer answer = RPC_ANSWER_NULL;
+    IpcAnswer answer = IPC_ANSWER_NULL;
     Problem problem = PROBLEM_NULL;
 
     question->result =
-        rpc_ask(&near.rpc, KIND, SCHEMA(MsgTarget), &body, NULL, 0, question->seconds, &answer);
+        ipc_ask(&near.ipc, KIND, SCHEMA(MsgTarget), &body, NULL, 0, question->seconds, &answer);
     if (question->result == 0 && body_decode(&body, MsgTarget, &answer.message.body, &problem) == 0)
         snprintf(question->answer, sizeof(question->answer), "%.*s", (int)body.session.size,
                  body.session.data);
-    rpc_answer_deinit(&answer);
+    ipc_answer_deinit(&answer);
     return NULL;
 }
 
@@ -290,7 +291,7 @@ static void test_a_question_is_answered(void **state)
     MsgTarget body = {.session = text_of("because")};
 
     start_asking(&question, 60);
-    assert_int_equal(rpc_answer(take_fd(&far.kept), getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), 0);
+    assert_int_equal(ipc_answer(take_fd(&far.kept), getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), 0);
     pthread_join(question.thread, NULL);
     assert_int_equal(question.result, 0);
     assert_string_equal(question.answer, "because");
@@ -319,38 +320,38 @@ static void test_a_question_that_nobody_answers_is_over(void **state)
 static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
 {
     MsgTarget body = {.session = text_of("because")};
-    int stream[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), ends[2];
+    int packets[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), ends[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream), 0);
-    assert_int_equal(rpc_pair(ends), 0);
-    assert_int_equal(rpc_answer(stream[0], getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(rpc_answer(null, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(rpc_answer(ends[0], getpid() + 1, KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(rpc_answer(-1, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    close(stream[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, packets), 0);
+    assert_int_equal(ipc_pair(ends), 0);
+    assert_int_equal(ipc_answer(packets[0], getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(ipc_answer(null, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(ipc_answer(ends[0], getpid() + 1, KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    assert_int_equal(ipc_answer(-1, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
+    close(packets[1]);
     close(ends[1]);
 }
 
 /* Answers what the controller asks first, and is gone: before the answer, or the controller may ask so much
  * meanwhile that no more is taken. */
-static int begin_and_end(Rpc *rpc, const Message *message, Descriptors *descriptors)
+static int begin_and_end(Ipc *ipc, const Message *message, Descriptors *descriptors)
 {
     const LauncherMsgBegun begun = {.engine = text_of("oci"), .image = text_of("image")};
     const int clients = STDIN_FILENO;
 
-    close(rpc->file.fd);
-    rpc_answer(descriptors_take(descriptors, 0), getppid(), LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun,
+    close(ipc->file.fd);
+    ipc_answer(descriptors_take(descriptors, 0), getppid(), LAUNCHER_DONE, SCHEMA(LauncherMsgBegun), &begun,
                &clients, 1);
     _exit(0);
 }
 
 static _Noreturn void be_launcher(int fd)
 {
-    static const RpcEvents begins = {begin_and_end, on_lost};
-    Rpc rpc;
+    static const IpcEvents begins = {.message = begin_and_end, .lost = on_lost};
+    Ipc ipc;
 
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(rpc_open(&rpc, loop, fd, &begins), 0);
+    assert_int_equal(ipc_open(&ipc, loop, fd, &ipc_messages, &begins), 0);
     loop_run(loop);
     _exit(1);
 }
@@ -389,7 +390,7 @@ static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
     if (controller == 0) {
         int ends[2];
 
-        assert_int_equal(rpc_pair(ends), 0);
+        assert_int_equal(ipc_pair(ends), 0);
         if (fork() == 0) {
             close(ends[0]);
             be_launcher(ends[1]);
@@ -413,9 +414,9 @@ int main(void)
         RAW(test_the_end_of_the_peer_is_told),
         RAW(test_a_peer_that_does_not_read_is_given_up),
         RAW(test_what_is_no_message_ends_it),
-        RAW(test_a_larger_packet_ends_it),
+        RAW(test_a_larger_frame_ends_it),
         RAW(test_more_descriptors_end_it_and_are_closed),
-        RAW(test_an_empty_packet_ends_it),
+        RAW(test_an_empty_frame_ends_it),
         PAIR(test_what_the_receiver_refuses_ends_it),
         PAIR(test_a_question_is_answered),
         PAIR(test_a_question_that_is_dropped_is_over),
