@@ -129,21 +129,26 @@ static PyObject *text_or_none(Text text)
                      : Py_NewRef(Py_None);
 }
 
-/* A function of prepare.py. */
-static void call(const char *name)
+/* A function of prepare.py; or what could not be done, as a list of one. */
+static PyObject *call(const char *name)
 {
     _pyref_ PyObject *module = PyImport_ImportModule("limpet_runtime.prepare");
+    PyObject *notes = module ? PyObject_CallMethod(module, name, NULL) : NULL;
 
-    Py_XDECREF(module ? PyObject_CallMethod(module, name, NULL) : NULL);
-    PyErr_Clear();
+    return notes ? notes : describe_failure();
 }
 
-static PyObject *set_up(Text code)
+/* Adds to `failed` what cannot be had from its memory alone. */
+static PyObject *set_up(Text code, PyObject *failed)
 {
-    call("begin_setup");
+    _pyref_ PyObject *begun = call("begin_setup");
     PyObject *error = cell_set_up(code);
     names_forget(); /* to the first cell they were always there */
-    call("end_setup");
+    _pyref_ PyObject *notes = call("end_setup");
+
+    if (failed && notes)
+        PyList_SetSlice(failed, PY_SSIZE_T_MAX, PY_SSIZE_T_MAX, notes);
+    PyErr_Clear();
     return error;
 }
 
@@ -165,7 +170,7 @@ static int prepare(uint64_t id, const MsgPrepare *asked)
     if ((run.number > 0 && first) || !variables || !added || !names || !language || !cwd)
         return -EPROTO;
     _pyref_ PyObject *failed = prepare_muted(variables, added, names, language, cwd);
-    _pyref_ PyObject *error = asked->setup.data ? set_up(asked->setup) : NULL;
+    _pyref_ PyObject *error = asked->setup.data ? set_up(asked->setup, failed) : NULL;
     if (imports)
         prefault();
     return failed ? reply_prepared(id, failed, error) : -ENOMEM;

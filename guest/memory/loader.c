@@ -1,6 +1,7 @@
-/* limpet-interpreter-loader FILE: becomes the frozen copy whose memory is in the file. The supervisor starts
- * it as it starts an interpreter: without powers, in the session's directory, with a channel as 3, on which
- * it says why it cannot.
+/* limpet-interpreter-loader [FILE]: becomes the frozen copy whose memory is in the file, or behind descriptor
+ * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. The
+ * supervisor starts it as it starts an interpreter: without powers, in the session's directory, with a
+ * channel as 3, on which it says why it cannot.
  *
  * A program without the C library, at an address that nobody else uses: it replaces everything that is mapped
  * in its process but itself. All is checked before; but whoever wrote the file could as well run code in this
@@ -33,7 +34,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
     raw(a, (long)(b), (long)(c), (long)(d), (long)(e), (long)(f), (long)(g))
 #define RAW(...) RAW_NTH(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
 
-#define CHANNEL 3
+#define CHANNEL    3
+#define DESCRIPTOR 4
 
 /* Parts that one call reads at most. */
 #define PARTS 256
@@ -51,6 +53,7 @@ typedef struct ReadPart {
 
 static struct {
     int file;
+    bool shares; /* the contents are mapped, not read */
     MemoryIndex index;
     uint64_t content;   /* where the next run's is in the file */
     OwnMapping own[64]; /* what is mapped in this process */
@@ -136,7 +139,9 @@ static void read_index(const char *path)
     MemoryHead head;
     struct stat st = {0};
 
-    loader.file = (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    loader.shares = !path;
+    loader.file =
+        path ? (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : DESCRIPTOR;
     require(loader.file != -ENOENT, "none was kept");
     require(loader.file >= 0 && RAW(SYS_fstat, loader.file, &st) == 0 && S_ISREG(st.st_mode) &&
                 read_at(&head, sizeof(head), 0) && is_magic(head.magic) && head.size == (uint64_t)st.st_size,
@@ -345,6 +350,13 @@ static int open_file(const MemoryMapping *mapping)
     return fd;
 }
 
+/* Nothing else is mapped of a file that may be executed, may grow, or is to be wiped. */
+static bool maps_runs(const MemoryMapping *mapping)
+{
+    return loader.shares && (mapping->kind == MEMORY_ANONYMOUS || mapping->kind == MEMORY_FILE) &&
+           !(mapping->prot & PROT_EXEC) && !(mapping->advice & MEMORY_WIPED);
+}
+
 static void map(const MemoryMapping *mapping)
 {
     static const int flags[MEMORY_KINDS] = {
@@ -355,7 +367,7 @@ static void map(const MemoryMapping *mapping)
         [MEMORY_SHARED_FILE] = MAP_SHARED,
     };
     uint64_t size = mapping->end - mapping->start;
-    int prot = mapping->runs ? PROT_READ | PROT_WRITE : mapping->prot;
+    int prot = mapping->runs && !maps_runs(mapping) ? PROT_READ | PROT_WRITE : mapping->prot;
     int fd = mapping->kind >= MEMORY_FILE ? open_file(mapping) : -1;
     long r = RAW(SYS_mmap, mapping->start, size, prot, flags[mapping->kind] | MAP_FIXED_NOREPLACE, fd,
                  mapping->offset);
@@ -363,6 +375,17 @@ static void map(const MemoryMapping *mapping)
     require(r == (long)mapping->start, "a mapping cannot be made where it was");
     if (fd >= 0)
         RAW(SYS_close, fd);
+}
+
+static void map_runs(const MemoryMapping *mapping, const MemoryRun *runs)
+{
+    for (uint32_t i = 0; i < mapping->runs; i++) {
+        long r = RAW(SYS_mmap, runs[i].start, runs[i].size, mapping->prot,
+                     MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, loader.file, loader.content);
+
+        require(r == (long)runs[i].start, "its contents cannot be mapped");
+        loader.content += runs[i].size;
+    }
 }
 
 static void read_parts(size_t n, uint64_t size)
@@ -427,6 +450,10 @@ static void make(const MemoryMapping *mapping, const MemoryRun *runs)
     advise(mapping);
     if (mapping->runs == 0)
         return;
+    if (maps_runs(mapping)) {
+        map_runs(mapping, runs);
+        return;
+    }
     read_runs(runs, mapping->runs);
     if (mapping->prot != (PROT_READ | PROT_WRITE))
         require(RAW(SYS_mprotect, mapping->start, size, mapping->prot) == 0,
@@ -458,8 +485,7 @@ __attribute__((used)) static _Noreturn void become(void)
 
 __attribute__((used)) static _Noreturn void begin(const long *arguments)
 {
-    require(arguments[0] == 2, "the loader is given a file");
-    read_index((const char *)arguments[2]); /* NOLINT */
+    read_index((const char *)arguments[2]); /* NULL where there is none. NOLINT */
     read_own();
     check_kernel();
     check_boot();

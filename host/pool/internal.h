@@ -15,6 +15,7 @@ struct Pool {
     uint64_t wanting;  /* clock_now() since when one is to be made; 0: none is */
     uint64_t reviewed; /* clock_now() */
     bool told;         /* about modules that could not be imported */
+    uint64_t misfits;  /* spares that could not begin with the memory of their kind */
 };
 
 typedef struct PoolKind {
@@ -32,6 +33,10 @@ typedef struct PoolKind {
     uint64_t eased;         /* clock_now() when the target went down */
     unsigned failures;      /* since the last that was of use */
     uint64_t not_before;    /* clock_now(): none is made until then */
+    MemoryImage *memory;    /* with which its spares begin; NULL: none. Its own reference */
+    MemoryCopy copy;        /* of the next one */
+    char image[256];        /* the default when the spare was made that has written it */
+    unsigned misfits;       /* as in Pool: after some of them there is no memory */
 } PoolKind;
 
 /* Spare: a container that waits for a session, from its birth until it is assigned to a session or gone. */
@@ -47,6 +52,8 @@ typedef struct Spare {
     char *traceback; /* of its setup code; or NULL */
 } Spare;
 
+/* The kind of such a session; NULL where there has been none. */
+PoolKind *kind_find(const Pool *pool, const SessionOptions *options, bool ephemeral, const Template *tmpl);
 /* The kind of such a session, new where it is the first; NULL when out of memory. */
 PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral, Template *tmpl);
 /* The one of the controller's defaults. 0, or negative with the problem set. */
@@ -63,6 +70,11 @@ void kind_trim(PoolKind *kind, size_t count);
 Spare *kind_find_ready(PoolKind *kind);
 /* Takes a spare from its kind. */
 void kind_give_up(Spare *spare);
+
+/* The memory of the kind that a sandbox can begin with; NULL: none. */
+MemoryImage *kind_memory(const PoolKind *kind);
+/* A spare is prepared, and may have passed its memory. `shared`: it has begun with that of its kind. */
+void kind_take_memory(Spare *spare, bool shared);
 
 /* Checks that the text is names of modules with commas between. */
 int imports_check(const char *imports, Problem *problem);

@@ -300,11 +300,23 @@ int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignme
     return 0;
 }
 
+MemoryImage *pool_memory(const Pool *pool, const SessionOptions *options, bool ephemeral)
+{
+    const PoolKind *kind = pool->stopped ? NULL : kind_find(pool, options, ephemeral, NULL);
+
+    return kind ? kind_memory(kind) : NULL;
+}
+
 /* ---- as a whole ---- */
 
 size_t pool_ready(const Pool *pool)
 {
     return count(pool, SANDBOX_SPARE);
+}
+
+uint64_t pool_misfits(const Pool *pool)
+{
+    return pool->misfits;
 }
 
 bool pool_evict(Pool *pool)

@@ -46,6 +46,9 @@ void pool_stop(Pool *pool);
 int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignment *assignment,
                 SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
+/* The memory of spares like such a session, which one without a spare can begin with. NULL: none. */
+MemoryImage *pool_memory(const Pool *pool, const SessionOptions *options, bool ephemeral);
+
 /* Has a spare of the template made, for options that are settled, unless one is ready. 0; or negative with
  * the problem set, and the waiter is not told. */
 int pool_wait(Pool *pool, Template *tmpl, const SessionOptions *options, bool ephemeral, PoolWaiter *waiter,
@@ -55,6 +58,9 @@ void pool_forget(Pool *pool, const Template *tmpl);
 
 /* Returns the number of spares that are ready. */
 size_t pool_ready(const Pool *pool);
+
+/* Returns how many spares could not begin with the memory of their kind. */
+uint64_t pool_misfits(const Pool *pool);
 
 /* Closes all spares and makes none for a while, because a session could not be had. Whether there were any.
  */

@@ -6,6 +6,7 @@
 
 #include "host/pool/internal.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/proc.h"
 
 /* ---- the modules that they import ---- */
@@ -65,6 +66,49 @@ static void write_imports(Writer *w, const void *source)
 static Value imports_value(const char *imports)
 {
     return (Value){.write = write_imports, .source = imports};
+}
+
+/* ---- the memory that they share ---- */
+
+/* So many that could not use it show that none can. */
+#define MISFITS_MAX 3
+
+static bool shares_memory(const PoolKind *kind)
+{
+    return strcmp(kind->pool->sandboxes->options->memory_images, "on") == 0 && kind->misfits < MISFITS_MAX;
+}
+
+MemoryImage *kind_memory(const PoolKind *kind)
+{
+    bool outdated = !*kind->options.image && strcmp(kind->image, sandboxes_image(kind->pool->sandboxes)) != 0;
+
+    return shares_memory(kind) && !outdated ? kind->memory : NULL;
+}
+
+static void on_copied(MemoryCopy *copy, MemoryImage *image)
+{
+    PoolKind *kind = container_of(copy, PoolKind, copy);
+
+    memory_image_unref(kind->memory);
+    kind->memory = image;
+    log_info("memory shared", "template=%s", kind->template ? kind->template->name : "");
+}
+
+void kind_take_memory(Spare *spare, bool shared)
+{
+    PoolKind *kind = spare->kind;
+    int passed = guest_take_passed(spare->sandbox->guest);
+
+    if (kind && spare->sandbox->memory && !shared) {
+        kind->misfits++;
+        kind->pool->misfits++;
+    }
+    if (!kind || passed < 0) {
+        close_fd(&passed);
+        return;
+    }
+    memcpy(kind->image, spare->image, sizeof(kind->image));
+    memory_copy_begin(&kind->copy, kind->pool->sandboxes->loop, passed, on_copied);
 }
 
 /* ---- one spare ----
@@ -134,6 +178,7 @@ static int on_message(Sandbox *sandbox, const Message *message, Problem *problem
     if (body_decode(&prepared, MsgPrepared, &message->body, problem) < 0)
         return -EPROTO;
     pool_not_imported(spare->pool, &prepared.failed);
+    kind_take_memory(spare, prepared.shared);
     if (!prepared.has_error) {
         sandbox_supervisor_ready(sandbox);
         return 0;
@@ -202,6 +247,8 @@ static int begin(Spare *spare, Problem *problem)
         (SpareSpec){.imports = imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
     if (take_template(&spec, &options, spare->template) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
+    spec.memory = kind_memory(spare->kind);
+    spec.keeps = shares_memory(spare->kind);
     return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &spec, &spare_owner, spare,
                                problem);
 }
@@ -243,6 +290,7 @@ static PoolKind *add_kind(Pool *pool, const SessionOptions *options, bool epheme
     kind->template = template_ref(tmpl);
     kind->target = kind->base = pool->sandboxes->options->pool;
     kind->claimed = clock_now();
+    kind->copy = MEMORY_COPY_NULL;
     list_init(&kind->spares);
     list_init(&kind->waiters);
     list_append(&pool->kinds, &kind->link);
@@ -260,6 +308,8 @@ void kind_free(PoolKind *kind)
     list_remove(&kind->link);
     session_options_deinit(&kind->options);
     template_unref(kind->template);
+    memory_copy_cancel(&kind->copy);
+    memory_image_unref(kind->memory);
     free(kind);
 }
 
@@ -284,13 +334,22 @@ static void make_room(Pool *pool)
         kind_free(oldest);
 }
 
-PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral, Template *tmpl)
+PoolKind *kind_find(const Pool *pool, const SessionOptions *options, bool ephemeral, const Template *tmpl)
 {
     PoolKind *kind;
 
     list_foreach (kind, &pool->kinds, PoolKind, link)
         if (is_of(kind, options, ephemeral, tmpl))
             return kind;
+    return NULL;
+}
+
+PoolKind *kind_of(Pool *pool, const SessionOptions *options, bool ephemeral, Template *tmpl)
+{
+    PoolKind *kind = kind_find(pool, options, ephemeral, tmpl);
+
+    if (kind)
+        return kind;
     make_room(pool);
     return add_kind(pool, options, ephemeral, tmpl);
 }

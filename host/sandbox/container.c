@@ -380,6 +380,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assign
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     sandbox->user = sandbox->files.user = assignment->user;
     sandbox->restorer = assignment->restorer;
+    sandbox->memory = memory_image_ref(assignment->memory);
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
     snprintf(sandbox->packages, sizeof(sandbox->packages), "%s",
              assignment->packages ? assignment->packages : "");

@@ -348,6 +348,11 @@ int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schem
     return r < 0 ? r : guest_send_encoded(guest, &message);
 }
 
+int guest_pass(Guest *guest, int fd)
+{
+    return guest->peer ? listener_pass(guest->listener, guest->peer, fd) : -EHOSTUNREACH;
+}
+
 int guest_take_passed(const Guest *guest)
 {
     return guest->peer ? listener_take_passed(guest->listener, guest->peer) : -1;

@@ -136,6 +136,7 @@ void sandbox_free(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
+    memory_image_unref(sandbox->memory);
     guest_free(sandbox->guest);
     sandbox->all->events->over(sandbox);
     session_files_remove(&sandbox->files);
@@ -194,6 +195,7 @@ void sandbox_become_ready(Sandbox *sandbox)
     if (sandbox->state >= SANDBOX_SPARE || sandbox->awaits)
         return;
     loop_timer_cancel(&sandbox->start_timer);
+    sandbox->memory = memory_image_unref(sandbox->memory);
     become(sandbox);
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
@@ -391,15 +393,21 @@ static int send_welcome(Sandbox *sandbox, uint64_t number, const GuestHello *hel
         .orphan_timeout = MAX(sandbox->all->options->orphan_timeout, 1), /* never 0 */
         .setup_timeout = NAN,
     };
+    int r;
 
     welcome.proxied = sandbox_is_proxied(sandbox);
     welcome.loads = sandbox->loads && hello->waits;
+    welcome.shares = sandbox->memory && !sandbox->loads && hello->waits;
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
         welcome.imports = sandbox->spare_spec.imports;
         welcome.setup = sandbox->spare_spec.setup;
         welcome.setup_timeout = setup_timeout(sandbox);
+        welcome.keeps = sandbox->spare_spec.keeps && hello->waits;
     }
-    return guest_send(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
+    r = guest_send(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
+    if (r == 0 && welcome.shares)
+        guest_pass(sandbox->guest, sandbox->memory->fd);
+    return r;
 }
 
 /* An honest one has no reason to connect as often within a minute. */
@@ -489,6 +497,7 @@ int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOp
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     sandbox->state = SANDBOX_WARMING;
     sandbox->spare_spec = *spec;
+    sandbox->memory = memory_image_ref(spec->memory);
     snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
     snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", spec->packages ? spec->packages : "");
     r = sandbox_begin(sandbox, NULL, problem);

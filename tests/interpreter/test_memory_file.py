@@ -88,6 +88,23 @@ def test_everything_goes_on(session, move):
     assert (error := moved.run(GOES_ON).error) is None, error["traceback"]
 
 
+def test_contents_that_are_mapped_are_shared_until_they_change(session, place, tmp_path):
+    assert session.run(ALL).error is None
+    frozen = session.checkpoint()
+    assert frozen.save(place) is None
+    session.close()
+    copies = [Frozen.of_file(place / "memory", tmp_path, session.count, shared=True) for _ in range(2)]
+    (place / "memory").unlink()
+    for copy in copies:
+        assert (error := copy.restore().run(GOES_ON.replace("file.tell(), file.read()", "4, 'c56789'"))).error is None, error.error["traceback"]
+    private = sum(int(line.split()[1]) for line in open(f"/proc/{copies[1].process.pid}/smaps_rollup") if line.startswith("Private_Dirty:"))
+    assert copies[1].save(place) is None
+    again = Frozen.of_file(place / "memory", tmp_path, session.count)
+    assert again.restore().value("next(numbers)") == 1 and private < os.path.getsize(place / "memory") >> 13
+    for copy in (*copies, again):
+        copy.close()
+
+
 THREADS = """
 import concurrent.futures, queue, threading, time
 ticks, items = 0, queue.Queue()

@@ -28,6 +28,10 @@
  */
 #define SHARED_MAX ((uint64_t)64 << 20)
 
+/* Pages between two that are written are written, too, if they are this few: each piece may become a mapping.
+ */
+#define GAP_MAX ((uint64_t)16 * MEMORY_PAGE)
+
 /* The loader calls beginning on a stack of its own, as the copy's is in use below `here`. */
 static struct {
     ucontext_t here;
@@ -153,6 +157,16 @@ static bool is_own(uint64_t entry)
     return entry >> 62 && !(entry >> 61 & 1);
 }
 
+/* Adds a page, and what is between it and the page that was added before. */
+static int add_page(MemoryMapping *mapping, uint64_t at)
+{
+    const MemoryRun *last = &found.runs[found.head.runs - 1];
+    uint64_t end = mapping->runs > 0 ? last->start + last->size : at;
+    uint64_t start = at - end <= GAP_MAX ? end : at;
+
+    return add_run(mapping, start, at + MEMORY_PAGE - start);
+}
+
 /* Pages of this process's own that are not zero. */
 static int add_own(MemoryMapping *mapping)
 {
@@ -168,7 +182,7 @@ static int add_own(MemoryMapping *mapping)
         for (size_t i = 0; i < n; i++, at += MEMORY_PAGE) {
             if (!is_own(entries[i]) || (mapping->prot & PROT_READ && is_zero(at)))
                 continue;
-            int r = add_run(mapping, at, MEMORY_PAGE);
+            int r = add_page(mapping, at);
             if (r < 0)
                 return r;
         }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 
 #include "guest/interpreter/inbox.h"
 #include "guest/interpreter/run.h"
@@ -59,6 +60,16 @@ static void generators_restore(const Generators *generators)
     PyErr_Clear();
 }
 
+/* OpenSSL takes a fork for one by the number of the process, which others have in other sandboxes. */
+static void openssl_seed(void)
+{
+    PyObject *add = of_module("_ssl", "RAND_add");
+    char bytes[32];
+
+    if (add && PyCFunction_Check(add) && getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes))
+        forget(PyObject_CallFunction(add, "y#d", bytes, (Py_ssize_t)sizeof(bytes), (double)sizeof(bytes)));
+}
+
 static void generators_seed(const Generators *generators)
 {
     PyObject *numpy_seed = of_module("numpy.random.mtrand", "seed");
@@ -70,6 +81,7 @@ static void generators_seed(const Generators *generators)
     }
     if (numpy_seed)
         forget(PyObject_CallNoArgs(numpy_seed));
+    openssl_seed();
 }
 
 static void generators_deinit(Generators *generators)

@@ -306,17 +306,17 @@ bool branch_make_place(const Branch *branch, const char *path)
     return r == 0;
 }
 
-int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
+/* Has a process become a checkpoint out of the memory in the file `kept`, or behind `shared`. */
+static int thaw(Branch *branch, CheckpointKind kind, const char *kept, int shared, Checkpoint **ret)
 {
     Checkpoint *checkpoint;
-    int end = -1, r = checkpoint_new(&checkpoint, &branch->set->checkpoints, CHECKPOINT_AUTOMATIC, &end);
+    int end = -1, r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
 
     if (r < 0)
         return r;
     checkpoint->branch = branch->number;
-    checkpoint->execution_count = execution_count;
 
-    pid_t pid = interpreter_become(branch->set->command_line, kept, end);
+    pid_t pid = interpreter_become(branch->set->command_line, kept, shared, end);
 
     close(end);
     r = pid < 0 ? pid : checkpoint_becomes(checkpoint, pid, THAW_LIMIT);
@@ -326,6 +326,23 @@ int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Chec
     }
     *ret = checkpoint;
     return 0;
+}
+
+int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
+{
+    int r = thaw(branch, CHECKPOINT_AUTOMATIC, kept, -1, ret);
+
+    if (r == 0)
+        (*ret)->execution_count = execution_count;
+    return r;
+}
+
+int branch_thaw_pristine(Branch *branch, int shared)
+{
+    Checkpoint *pristine;
+
+    branch->set->environment_changed = true;
+    return thaw(branch, CHECKPOINT_PRISTINE, NULL, shared, &pristine);
 }
 
 static int on_checkpointed(Branch *branch, const Message *message, Problem *problem)

@@ -91,6 +91,7 @@ typedef enum BranchState {
 typedef enum BranchEvent {
     BRANCH_ON_START,        /* a new process is started */
     BRANCH_ON_COPY,         /* a checkpoint is asked for a copy */
+    BRANCH_ON_THAW,         /* it is to become one, and a process is to become that */
     BRANCH_ON_READY,        /* the interpreter says `ready` */
     BRANCH_ON_REFUSE,       /* the copy does not come */
     BRANCH_ON_FREEZE,       /* the interpreter is asked for a checkpoint */
@@ -133,6 +134,7 @@ struct Branch {
 
     Recovery recovery;
     unsigned news;           /* BranchNews that the interpreter has yet to be told */
+    bool lacks;              /* it has begun anew with a copy that lacks something */
     ContextPlace place;      /* of a context */
     Reason misplaced;        /* why it could not do as it was told; empty: it has, or has yet to answer */
     unsigned losses;         /* how often the interpreter was lost since a call began */
@@ -145,7 +147,8 @@ struct Branch {
 /* Returns whether a copy of a checkpoint is to become its interpreter. */
 static inline bool branch_is_recovering(const Branch *branch)
 {
-    return branch->state == BRANCH_COPYING || branch->state == BRANCH_RETRYING;
+    return branch->state == BRANCH_COPYING || branch->state == BRANCH_RETRYING ||
+           branch->state == BRANCH_THAWING;
 }
 
 /* Returns whether there is an interpreter that takes messages. */
@@ -298,6 +301,10 @@ bool branch_make_place(const Branch *branch, const char *path);
  * the line of the branch, which has no other checkpoint, and yet to go there. 0 or a negative errno. */
 int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret);
 
+/* Makes the pristine checkpoint, of which there is none, out of the memory behind `shared`, which another
+ * sandbox has written. Branches that are started meanwhile wait for it. 0 or a negative errno. */
+int branch_thaw_pristine(Branch *branch, int shared);
+
 /* Checkpoints that are taken by themselves */
 
 CheckpointMode policy_mode(const Branch *branch);
@@ -353,7 +360,8 @@ void branch_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);
 void policy_on_gone(Branch *branch); /* the checkpoint under the live state has gone */
 void policy_forget(Branch *branch);  /* the live state is another one */
 
-/* Begins anew with a copy of the pristine checkpoint. false: there is none. */
+/* Begins anew with a copy of the pristine checkpoint, once a process has become that. false: there is none.
+ */
 bool branch_begin_anew(Branch *branch);
 
 void recovery_on_gone(Branch *branch, Checkpoint *checkpoint, const char *why);

@@ -376,6 +376,7 @@ void recovery_ready(Branch *branch, EncodedNotes *notes, Value memory)
                                                          .memory = memory};
 
     if (recovery->purpose == COPY_ANEW) {
+        branch->lacks = notes->n > 0;
         finish_fresh(branch);
         return;
     }
@@ -473,11 +474,22 @@ static void copy_failed(Branch *branch, int error)
     note_trouble(&branch->recovery, strerror(-error));
 }
 
+/* A process is about to become it. */
+static bool is_awaited(const Checkpoint *checkpoint)
+{
+    return checkpoint->state == CHECKPOINT_BECOMING;
+}
+
 static void advance(Branch *branch)
 {
     Recovery *recovery = &branch->recovery;
 
     branch_end_processes(branch); /* of a copy that did not get ready, if there is one */
+    if (recovery->next && is_awaited(recovery->next)) {
+        recovery->end = clock_now() + RECOVERY_LIMIT;
+        branch_move(branch, BRANCH_ON_THAW);
+        return;
+    }
     while (recovery->next) {
         int r = copy_next(branch);
 
@@ -492,7 +504,7 @@ bool branch_begin_anew(Branch *branch)
 {
     Checkpoint *pristine = checkpoints_pristine(&branch->set->checkpoints);
 
-    if (!pristine || checkpoint_is_pending(pristine))
+    if (!pristine || (checkpoint_is_pending(pristine) && !is_awaited(pristine)))
         return false;
     branch->recovery =
         (Recovery){.purpose = COPY_ANEW, .next = pristine, .end = clock_now() + RECOVERY_LIMIT};
@@ -606,6 +618,11 @@ void branch_undo(Branch *branch)
     branches_changed(branch->set);
 }
 
+static bool has_thawed(const Branch *branch)
+{
+    return branch->state == BRANCH_THAWING && !(branch->recovery.next && is_awaited(branch->recovery.next));
+}
+
 /* Deals with an interpreter that has ended or is to be killed, and with a recovery whose step has failed. */
 static void branch_sweep(Branch *branch)
 {
@@ -615,7 +632,7 @@ static void branch_sweep(Branch *branch)
         branch_lose(branch, branch->why);
     else if (branch->state == BRANCH_UNDOING)
         branch_go_back(branch, NULL, COPY_BACK);
-    if (branch->state == BRANCH_RETRYING)
+    if (branch->state == BRANCH_RETRYING || has_thawed(branch))
         advance(branch);
 }
 

@@ -304,7 +304,7 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
 }
 
 /* The loader is beside the interpreter. */
-pid_t interpreter_become(const CommandLine *command_line, const char *kept, int end)
+pid_t interpreter_become(const CommandLine *command_line, const char *kept, int shared, int end)
 {
     char loader[LIMIT_PATH];
     char *argv[] = {loader, (char *)kept, NULL}, *nothing[] = {NULL};
@@ -312,8 +312,8 @@ pid_t interpreter_become(const CommandLine *command_line, const char *kept, int 
                             .argv = argv,
                             .environment = nothing,
                             .directory = command_line->directory,
-                            .fds = {-1, -1, -1, [CHANNEL_FD] = end},
-                            .fd_count = CHANNEL_FD + 1};
+                            .fds = {-1, -1, -1, [CHANNEL_FD] = end, [RING_FD] = shared},
+                            .fd_count = kept ? CHANNEL_FD + 1 : RING_FD + 1};
 
     if (snprintf(loader, sizeof(loader), "%s-loader", command_line->interpreter) >= (int)sizeof(loader))
         return -ENAMETOOLONG;

@@ -115,9 +115,16 @@ static int try_connect(Link *link)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return -errno;
     r = zmtp_socket_open(&link->socket, link->loop, fd, ZMTP_DEALER, LIMIT_CLIENT_FRAME, 0, &socket_events);
-    if (r == 0)
-        take_fd(&fd);
-    return r;
+    if (r < 0)
+        return r;
+    take_fd(&fd);
+    link->socket.takes_passed = true;
+    return 0;
+}
+
+int link_take_passed(Link *link)
+{
+    return zmtp_socket_take_passed(&link->socket);
 }
 
 void link_connect(Link *link)
@@ -151,12 +158,10 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
     return zmtp_socket_end(&link->socket, mark, message_append(&link->socket.out, kind, id, schema, body));
 }
 
-void link_reply_passing(Link *link, uint64_t id, int fd)
+void link_pass(Link *link, int fd)
 {
-    int r = link_reply(link, id, MsgNothing, &(MsgNothing){0});
+    int r = zmtp_socket_pass(&link->socket, fd);
 
-    if (r == 0)
-        r = zmtp_socket_pass(&link->socket, fd);
     if (r < 0)
         log_info("descriptor not passed", "error=%s", strerror(-r));
 }

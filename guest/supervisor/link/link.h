@@ -43,9 +43,11 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
 /* Sends a reply that is a `type`. 0, or as link_say(). */
 #define link_reply(link, id, type, from) link_say(link, MSG_REPLY, id, type, from)
 
-/* Sends a reply that has nothing but a copy of a descriptor. Where that cannot be passed the reply goes
- * alone. */
-void link_reply_passing(Link *link, uint64_t id, int fd);
+/* Passes a copy of a descriptor beside what was said last. Where that cannot be, that goes alone. */
+void link_pass(Link *link, int fd);
+
+/* The oldest descriptor that the controller has passed and nobody has taken, which is the caller's; or -1. */
+int link_take_passed(Link *link);
 
 /* Sends an error in place of the reply: `what` went wrong, and `why`. */
 void link_refuse(Link *link, uint64_t id, ErrorCode code, const char *what, const char *why);

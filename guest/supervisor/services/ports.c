@@ -73,7 +73,8 @@ static void refuse(Dial *dial, int error)
 
 static void hand_over(Dial *dial)
 {
-    link_reply_passing(dial->all->link, dial->id, dial->fd);
+    if (link_reply(dial->all->link, dial->id, MsgNothing, &(MsgNothing){0}) == 0)
+        link_pass(dial->all->link, dial->fd);
     dial_free(dial);
 }
 

@@ -16,6 +16,7 @@ static void on_wake(LoopIdle *idle)
     Supervisor *supervisor = container_of(idle, Supervisor, wake);
 
     branches_sweep(&supervisor->branches);
+    warmup_advance(&supervisor->warmup);
     executor_advance(&supervisor->executor);
     tasks_advance(&supervisor->tasks);
 }
@@ -225,7 +226,7 @@ static int supervisor_configure(Supervisor *supervisor, Settings *settings, cons
     const Value *imports = said->imports.array ? &said->imports : NULL;
     Warmup *warmup = &supervisor->warmup;
     bool first = !supervisor->configured;
-    int r = first && imports ? warmup_begin(warmup, imports, setup_of(said), problem) : 0;
+    int r = first && imports ? warmup_begin(warmup, imports, setup_of(said), said->keeps, problem) : 0;
 
     if (r < 0)
         return r;
@@ -313,6 +314,22 @@ static int decode_welcome(Settings *ret, Supervisor *supervisor, const MsgGuestW
     return decode_environment(&ret->environment, supervisor, said->env.map, said->proxied, problem);
 }
 
+/* Takes memory that the controller has passed. A spare of its kind has written it; a session may be told of
+ * variables that are read at the start alone, and begins without it then. */
+static void share(Supervisor *supervisor, const Settings *settings, const MsgGuestWelcome *said)
+{
+    int shared _cleanup_(closep) = link_take_passed(&supervisor->link);
+    Environment plain _cleanup_(environment_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+
+    if (shared < 0 || supervisor->configured)
+        return;
+    if (!said->imports.array && (decode_environment(&plain, supervisor, NULL, false, &problem) < 0 ||
+                                 environment_needs_start(&plain, &settings->environment)))
+        return;
+    warmup_share(&supervisor->warmup, shared);
+}
+
 static int handle_welcome(Supervisor *supervisor, const Message *message, Problem *problem)
 {
     bool runs = supervisor->configured && !warmup_is_spare(&supervisor->warmup);
@@ -323,6 +340,8 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
 
     if (r == 0)
         r = decode_welcome(&settings, supervisor, &said, problem);
+    if (r == 0 && said.shares)
+        share(supervisor, &settings, &said);
     if (r == 0)
         r = supervisor_configure(supervisor, &settings, &said, problem);
     if (r < 0) {

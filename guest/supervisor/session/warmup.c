@@ -1,11 +1,14 @@
 #include "guest/supervisor/session/warmup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "guest/channel.h"
+#include "guest/supervisor/process/spawn.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -14,7 +17,7 @@
 
 void warmup_init(Warmup *warmup, Branches *branches, Link *link)
 {
-    *warmup = (Warmup){.branches = branches, .link = link};
+    *warmup = (Warmup){.branches = branches, .link = link, .kept = -1};
 }
 
 void warmup_deinit(Warmup *warmup)
@@ -28,6 +31,7 @@ void warmup_deinit(Warmup *warmup)
         free(warmup->error[i]);
         warmup->error[i] = NULL;
     }
+    close_fd(&warmup->kept);
     warmup->step = WARMUP_NONE;
 }
 
@@ -144,19 +148,25 @@ static void note_failure(Branch *branch, const Value *failed)
 void warmup_tell(Warmup *warmup)
 {
     MsgPrepared prepared = {.failed = value_encoded(&warmup->failed),
-                            .has_error = warmup->step == WARMUP_FAILED};
+                            .has_error = warmup->step == WARMUP_FAILED,
+                            .shared = warmup->shares};
 
     if (prepared.has_error)
         prepared.error =
             (MsgPythonError){text_of(warmup->error[0]), text_of(warmup->error[1]), text_of(warmup->error[2])};
-    if (warmup->step >= WARMUP_READY && warmup->link->accepted)
-        link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared);
+    if (warmup->step < WARMUP_READY || !warmup->link->accepted ||
+        link_say(warmup->link, MSG_PREPARED, 0, MsgPrepared, &prepared) < 0)
+        return;
+    if (warmup->kept >= 0)
+        link_pass(warmup->link, warmup->kept);
+    close_fd(&warmup->kept);
 }
 
 /* ---- from step to step ---- */
 
-int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem)
+int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, bool keeps, Problem *problem)
 {
+    warmup->keeps = keeps;
     warmup->setup = setup.code.data ? text_dup(setup.code) : NULL;
     warmup->setup_seconds = setup.seconds;
     if ((setup.code.data && !warmup->setup) || keep_names(&warmup->imports, imports) < 0 ||
@@ -259,6 +269,18 @@ static void warm_up(Warmup *warmup, Branch *branch)
         become_ready(warmup);
 }
 
+static void start_anew(Branch *branch)
+{
+    Checkpoint *pristine;
+
+    branch_end_processes(branch);
+    branch_forget_line(branch);
+    pristine = checkpoints_pristine(&branch->set->checkpoints);
+    if (pristine)
+        checkpoint_drop(pristine, NULL);
+    branch_spawn(branch);
+}
+
 /* An interpreter that replaces one that died during its imports imports nothing. */
 static void import(Warmup *warmup, Branch *branch)
 {
@@ -280,14 +302,30 @@ static void import(Warmup *warmup, Branch *branch)
         set_up(warmup, branch);
 }
 
+/* Begins a spare anew whose memory is that of an interpreter with children or connections, which it lacks.
+ * Not at once: its interpreter speaks. */
+static void share_over(Warmup *warmup, const Branch *branch, bool copied)
+{
+    warmup->lacks = copied && branch->lacks;
+    warmup->shares = copied && !warmup->lacks;
+    if (!warmup->lacks)
+        return;
+    warmup->keeps = false;
+    branches_changed(warmup->branches);
+}
+
 void warmup_on_ready(Warmup *warmup, Branch *branch, bool copied)
 {
+    if (warmup->step == WARMUP_STARTS && warmup->shares)
+        share_over(warmup, branch, copied);
     if (!warmup_is_spare(warmup))
         tell_news(branch);
-    else if (warmup->step == WARMUP_FAILED)
+    else if (warmup->step == WARMUP_FAILED || warmup->lacks)
         return;
     else if (!copied)
         import(warmup, branch);
+    else if (warmup->step == WARMUP_STARTS) /* all has been prepared in the memory */
+        warm_up(warmup, branch);
     else if (warmup->step == WARMUP_WARMS) /* a copy of the pristine checkpoint has all */
         become_ready(warmup);
 }
@@ -296,8 +334,20 @@ static int imported(Warmup *warmup, Branch *branch, const MsgPrepared *said, Pro
 {
     if (keep_names(&warmup->failed, &said->failed) < 0)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
+    warmup->keeps &= value_count(&said->failed) == 0;
     set_up(warmup, branch);
     return 0;
+}
+
+/* Keeps no memory of setup code that has changed files: those of another sandbox would be without that. */
+static void was_set_up(Warmup *warmup, Branch *branch, const MsgPrepared *said)
+{
+    Text changed = value_count(&said->failed) > 0 ? value_text(&said->failed, 0) : (Text){0};
+
+    if (changed.data)
+        log_info("memory not kept", "reason=%.*s", (int)changed.size, changed.data);
+    warmup->keeps &= !changed.data;
+    take_pristine(warmup, branch);
 }
 
 int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, Problem *problem)
@@ -316,15 +366,98 @@ int warmup_on_prepared(Warmup *warmup, Branch *branch, const Message *message, P
     else if (warmup->step == WARMUP_SETS_UP && said.has_error)
         fail(warmup, said.error.name, said.error.message, said.error.traceback);
     else if (warmup->step == WARMUP_SETS_UP)
-        take_pristine(warmup, branch);
+        was_set_up(warmup, branch, &said);
     else if (warmup->step == WARMUP_IMPORTS)
         return imported(warmup, branch, &said, problem);
     return 0;
 }
 
+/* A directory that the copy writes it to, with the rights of the code in it. */
+#define KEEP_PLACE SESSION_PATH "/.limpet-memory"
+#define KEEP_FILE  KEEP_PLACE "/memory"
+#define KEEP_LIMIT (20 * NSEC_PER_SEC)
+
+void warmup_share(Warmup *warmup, int shared)
+{
+    int r = branch_thaw_pristine(first_branch(warmup), shared);
+
+    warmup->shares = r == 0;
+    if (r < 0)
+        log_info("memory not shared", "error=%s", strerror(-r));
+}
+
+static int take_file(const CommandLine *command_line)
+{
+    int fd = -1, r = act_as(command_line->uid);
+
+    if (r == 0)
+        fd = open(KEEP_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (r == 0)
+        unlink(KEEP_FILE);
+    if (r == 0)
+        rmdir(KEEP_PLACE);
+    act_as_self();
+    return fd;
+}
+
+static void take_kept(Warmup *warmup)
+{
+    Checkpoint *pristine = checkpoints_pristine(&warmup->branches->checkpoints);
+    bool saved = pristine && pristine->saved;
+    int fd;
+
+    if (pristine && pristine->saves && loop_timer_is_set(&warmup->limit))
+        return;
+    loop_timer_cancel(&warmup->limit);
+    fd = take_file(warmup->branches->command_line);
+    if (saved)
+        warmup->kept = take_fd(&fd);
+    close_fd(&fd);
+    warm_up(warmup, first_branch(warmup));
+}
+
+static void begin_anew(Warmup *warmup)
+{
+    warmup->lacks = false;
+    start_anew(first_branch(warmup));
+}
+
+void warmup_advance(Warmup *warmup)
+{
+    if (warmup->lacks)
+        begin_anew(warmup);
+    if (warmup->step == WARMUP_KEEPS)
+        take_kept(warmup);
+}
+
+static void on_keep_due(LoopTimer *timer)
+{
+    take_kept(container_of(timer, Warmup, limit));
+}
+
+/* Returns whether it is about to be written. */
+static bool keep(Warmup *warmup)
+{
+    Branches *set = warmup->branches;
+    Checkpoint *pristine = checkpoints_pristine(&set->checkpoints);
+    int directory _cleanup_(closep) = -1;
+    int r;
+
+    if (!warmup->keeps || !pristine || !branch_make_place(first_branch(warmup), KEEP_PLACE))
+        return false;
+    warmup->step = WARMUP_KEEPS;
+    directory = open(KEEP_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    r = directory < 0 ? -errno : checkpoint_save(pristine, directory);
+    if (r == 0)
+        r = loop_timer_set(set->loop, &warmup->limit, clock_now() + KEEP_LIMIT, on_keep_due);
+    if (r < 0)
+        branches_changed(set);
+    return true;
+}
+
 void warmup_on_pristine(Warmup *warmup)
 {
-    if (warmup->step == WARMUP_FREEZES)
+    if (warmup->step == WARMUP_FREEZES && !keep(warmup))
         warm_up(warmup, first_branch(warmup));
 }
 
@@ -367,18 +500,6 @@ void warmup_proxy(Warmup *warmup)
 }
 
 /* ---- the claim ---- */
-
-static void start_anew(Branch *branch)
-{
-    Checkpoint *pristine;
-
-    branch_end_processes(branch);
-    branch_forget_line(branch);
-    pristine = checkpoints_pristine(&branch->set->checkpoints);
-    if (pristine)
-        checkpoint_drop(pristine, NULL);
-    branch_spawn(branch);
-}
 
 void warmup_become_session(Warmup *warmup, bool anew)
 {

@@ -4,6 +4,10 @@
  *   warmup_begin() ──► interpreter ready ── `prepare` ──► `prepared` ── (`prepare` ──► `prepared`, of setup
  *     code) ── checkpoint ──► `prepare` ──► `prepared` ──► READY ── `claim` ──► a session
  *
+ * The first of its kind has the checkpoint write its memory, which the controller passes to the others: their
+ * checkpoint is made of that, and what is prepared in it is prepared. A session that is no spare may begin
+ * with it as well.
+ *
  * Each step goes on without what fails in it, but for the setup code of a template: a spare in which that
  * fails is FAILED, and of no use. */
 #pragma once
@@ -17,6 +21,7 @@ typedef enum WarmupStep {
     WARMUP_IMPORTS, /* the interpreter imports, and answers `prepare` then */
     WARMUP_SETS_UP, /* the interpreter runs the setup code, and answers another one */
     WARMUP_FREEZES, /* the checkpoint is being made */
+    WARMUP_KEEPS,   /* the checkpoint writes its memory */
     WARMUP_WARMS,   /* the interpreter answers another `prepare` */
     WARMUP_READY,   /* the controller has been told, or will be */
     WARMUP_FAILED,  /* likewise of the setup code, which did not end well */
@@ -36,6 +41,10 @@ typedef struct Warmup {
     char *setup;         /* code of a template; NULL: none */
     double setup_seconds;
     char *error[3]; /* of the failure: name, message and traceback */
+    bool shares;    /* it begins with memory that was passed */
+    bool lacks;     /* something is not in that: it is to begin anew */
+    bool keeps;     /* its memory is wanted */
+    int kept;       /* a file with that; -1: none */
     LoopTimer limit;
 } Warmup;
 
@@ -48,9 +57,16 @@ static inline bool warmup_is_spare(const Warmup *warmup)
     return warmup->step != WARMUP_NONE;
 }
 
-/* With the first welcome, before its interpreter is started. `setup` may be absent. 0, or -EPROTO with a
- * Problem. */
-int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, Problem *problem);
+/* With the first welcome, before its interpreter is started. `setup` may be absent; `keeps`: its memory is
+ * wanted. 0, or -EPROTO with a Problem. */
+int warmup_begin(Warmup *warmup, const Value *imports, SetupCode setup, bool keeps, Problem *problem);
+
+/* Has the interpreter of a spare or a session, which is started next, begin with the memory behind `shared`,
+ * if that fits. */
+void warmup_share(Warmup *warmup, int shared);
+
+/* Takes the next step of what was noticed where it could not be taken. */
+void warmup_advance(Warmup *warmup);
 
 /* Tells a new controller that the spare is ready, or of no use, if it is. */
 void warmup_tell(Warmup *warmup);

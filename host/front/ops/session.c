@@ -227,6 +227,7 @@ static void answer_sessions(const Front *front, Request *request, const Shown *s
                 .socket = text_of(front->paths->socket),
                 .engine = text_of(sandboxes_engine(front->sandboxes)),
                 .spares = pool_ready(front->pool),
+                .misfits = pool_misfits(front->pool),
             },
         .sessions = {.write = write_sessions, .source = shown},
     };

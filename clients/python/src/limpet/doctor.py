@@ -101,6 +101,11 @@ def of_controller(address: str | None) -> Iterator[Finding]:
     else:
         remedy = "install both from one source, and restart the controller with limpet shutdown --keep"
         yield Finding("warn", "controller", f"{where}; this package is {__version__}", remedy)
+    if info.misfits:
+        remedy = "limpet logs says what did not fit, such as an image that was built anew meanwhile"
+        yield Finding(
+            "warn", "memory images", f"{info.misfits} spare containers could not begin with one", remedy
+        )
 
 
 def of_python() -> Iterator[Finding]:

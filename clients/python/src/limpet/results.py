@@ -147,6 +147,8 @@ class ControllerInfo:
     pid: int
     spares: int
     """Containers that wait for a session."""
+    misfits: int = 0
+    """Spare containers that could not begin with the memory of the first of their kind."""
     features: tuple[str, ...] = ()
     """Parts of the protocol that it knows."""
 
@@ -387,7 +389,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_CONTROLLER_INFO = shape(ControllerInfo, {"spares": 0, "features": ()})
+_CONTROLLER_INFO = shape(ControllerInfo, {"spares": 0, "misfits": 0, "features": ()})
 _SESSION_INFO = shape(SessionInfo, {"container": None, "user": None, "language": None, "saved": False})
 _DISPLAY = shape(
     Display, {"metadata": {}, "display_id": None, "is_result": False, "update": False},

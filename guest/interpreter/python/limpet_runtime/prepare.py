@@ -1,6 +1,7 @@
 """What an interpreter does before its first cell: gets its environment, imports what cells will, takes its place."""
 
 import gc
+import itertools
 import os
 import sys
 import time
@@ -10,17 +11,43 @@ from limpet_runtime import errors, figures, library
 
 # The environment before the setup code of a template, and what that has made of it: None where it took one away.
 found, made = {}, {}
+# The time before it in a container, by the clock that files have theirs from.
+began = []
+CLOCK_REALTIME_COARSE = 5
+
+# Places where code may write, and what there does not count: our own, and a cache that is made again.
+PLACES = "/session", "/tmp", "/home/user", "/work", "/dev/shm"
+OURS = "/session/.limpet", "/tmp/mpl"
 
 
 def begin_setup():
     found.update(os.environ)
+    if os.getcwd() == PLACES[0]:
+        began.append(time.clock_gettime_ns(CLOCK_REALTIME_COARSE))
 
 
 def end_setup():
+    """Notes of what its memory alone does not bring back."""
     for name in found.keys() | os.environ.keys():
         if os.environ.get(name) != found.get(name):
             made[name] = os.environ.get(name)
     freeze_objects()
+    return [f"setup: it has changed {path}" for path in itertools.islice(changed_files(), 1)]
+
+
+def changed_files():
+    """Since the setup code began. Elsewhere than in a container nobody asks."""
+    return (path for since in began for place in PLACES for path in changed_below(place, since))
+
+
+def changed_below(place, since):
+    for directory, below, files in os.walk(place):
+        if directory.startswith(OURS):
+            below.clear()
+            continue
+        for path in [directory] * (directory in PLACES[:1]) + [os.path.join(directory, name) for name in below + files]:
+            if not path.startswith(OURS) and os.lstat(path).st_ctime_ns >= since:
+                yield path
 
 
 def freeze_objects():
