@@ -2,11 +2,12 @@
  * it shares with the supervisor, so that nothing of it is lost with the process.
  *
  * Its place among what others write to the same pipe is told by a mark in the pipe: "here comes what the ring
- * holds up to this position". A flush is a mark and nothing more. Bytes that no mark has told of are taken at
- * the end of the call, or of the interpreter, behind what the pipe holds. A position is that of a byte in the
- * stream, and each byte is taken once: an interpreter that dies in the middle of a flush, before or behind
- * the write, leaves neither a gap nor a repetition. Bytes in the pipe and a count of those that were flushed
- * could not tell, because children write to the same pipe.
+ * holds up to this position". A flush is a mark and nothing more. Bytes that no mark has told of are taken
+ * every few milliseconds while a call is followed, and at the end of the call, or of the interpreter, behind
+ * what the pipe holds. A position is that of a byte in the stream, and each byte is taken once: an
+ * interpreter that dies in the middle of a flush, before or behind the write, leaves neither a gap nor a
+ * repetition. Bytes in the pipe and a count of those that were flushed could not tell, because children write
+ * to the same pipe.
  *
  * The interpreter is hostile: everything but `tail` is its own word, and a mark may be forged. */
 #pragma once

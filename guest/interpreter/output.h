@@ -6,21 +6,13 @@
 
 #include "guest/ring.h"
 
-/* The thread that flushes a moment after something was written, so that output streams while a cell
- * runs. It is started by the first flusher_arm(), sleeps while nothing is pending, and takes no signals. */
-
-#define FLUSH_DELAY_MS 40u
-
-/* Ends the thread; the next flusher_arm() starts another. For the moment before a fork: a second thread there
- * is a hazard, and one that Python warns its users of. */
-void flusher_stop(void);
-
 /* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
- * full, when asked, and by a thread of its own at most FLUSH_DELAY_MS after the first byte. Knows nothing of
- * Python and needs no GIL: calls that may wait are to be made without it.
+ * full, and when asked. Knows nothing of Python and needs no GIL: calls that may wait are to be made without
+ * it.
  *
- * The ring is shared with the supervisor (guest/ring.h), so that what is in it outlives this process. A flush
- * then is a mark in the descriptor. A child has a ring of its own instead, and a flush writes what is in it.
+ * The ring is shared with the supervisor (guest/ring.h), which looks into it while a call runs, so that what
+ * is in it streams, and outlives this process. A flush then is a mark in the descriptor. A child has a ring
+ * of its own instead: a flush writes what is in it, and the end of a line is flushed as well.
  *
  * Two locks, so that no byte waits for a slow reader: `lock` guards the end of the ring where it is filled
  * and is never held over a system call; `turn` is the right to write to the descriptor, a semaphore because
@@ -63,8 +55,8 @@ void sinks_begin_child(void);
 /* Takes all of it if there is room, never waiting for the descriptor. */
 bool sink_append(Sink *sink, const void *bytes, size_t n);
 
-/* Returns whether there is so much in it that it is to be flushed before more comes. */
-bool sink_is_due(Sink *sink);
+/* Returns whether it is to be flushed before more comes; `bytes` were appended last. */
+bool sink_is_due(const Sink *sink, const void *bytes, size_t n);
 
 /* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
  * many are gone, those that nobody reads any more included, or -EINTR after a signal. */

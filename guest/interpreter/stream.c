@@ -64,7 +64,7 @@ static int write_for_thread(const StreamState *state, const char *bytes, size_t 
         return 0;
     while (done < size) {
         if (done == 0 && sink_append(sink, bytes, size))
-            return sink_is_due(sink) ? flush_sink(sink) : 0;
+            return sink_is_due(sink, bytes, size) ? flush_sink(sink) : 0;
         if (write_part(sink, bytes, size, &done) < 0)
             return -1;
     }

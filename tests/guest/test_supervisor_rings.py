@@ -62,6 +62,20 @@ def test_a_mark_that_comes_in_two_parts(fake):
     assert ends(fake, "os.write(1, b'a' + mark(1)[:1])")["stdout"] == "a\ufffd"
 
 
+def test_what_no_mark_tells_of_is_followed(fake):
+    code = (
+        "os.write(1, b'1'); say(1, b'2'); say(2, b'apart')\n"
+        "while get(1, 2) != get(1, 0) or get(2, 2) != get(2, 0): time.sleep(0.001)\n"
+        "say(1, b'3'); os.write(1, mark(1) + b'4')"
+    )
+    record = ends(fake, code, stream=True)
+    data = {1: b"", 2: b""}
+    for kind, body in fake.controller.events:
+        if kind == OUTPUT:
+            data[body["stream"]] += body["data"]
+    assert (record["stdout"], data) == ("1234", {1: b"1234", 2: b"apart"})
+
+
 def test_text_is_in_its_own_call(fake):
     """What comes to be there between two calls belongs to neither."""
     fake.controller.run(
@@ -169,10 +183,10 @@ def test_killed_while_nobody_takes_it(real):
 def test_a_child_has_a_ring_of_its_own(real):
     code = (
         "import os, sys\nprint('parent')\n"
-        "if os.fork() == 0:\n    print('child', flush=True); print('lost with it'); os._exit(0)\n"
+        "if os.fork() == 0:\n    print('child', flush=True); print('its last line'); os._exit(0)\n"
         "os.wait(); print('parent again'); os._exit(7)"
     )
-    assert real.controller.run(code)["stdout"] == "parent\nchild\nparent again\n"
+    assert real.controller.run(code)["stdout"] == "parent\nchild\nits last line\nparent again\n"
 
 
 @needs_real

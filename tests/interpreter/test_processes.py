@@ -62,19 +62,6 @@ def test_unflushed_output_is_not_doubled(session):
     assert session.run(code).stdout == "oncechild\nend\n"
 
 
-def test_fork_does_not_warn_of_our_thread(session):
-    code = (
-        "import os, time\n"
-        "print('x')\n"
-        "time.sleep(0.1)\n"
-        "pid = os.fork()\n"
-        "if pid == 0: os._exit(0)\n"
-        "os.waitpid(pid, 0);"
-    )
-    reply = session.run(code)
-    assert (reply.stdout, reply.stderr) == ("x\n", "")
-
-
 def test_display_in_a_fork_is_text(session):
     code = "import os\npid = os.fork()\nif pid == 0:\n    display([1])\n    exit()\nos.waitpid(pid, 0);"
     reply = session.run(code)

@@ -245,7 +245,6 @@ PyObject *child_fork(PyObject *module, PyObject *fd)
     if (common < 0)
         return NULL;
     PyOS_BeforeFork();
-    flusher_stop();
     if (threads_are_none())
         pid = (pid = fork()) < 0 ? -errno : pid;
     else
@@ -338,9 +337,6 @@ static pid_t make_copy(int channel)
 {
     sigset_t all;
 
-    /* Here and not by a handler of the fork: if this process is killed meanwhile, that takes the thread for
-     * one that has come to its end, and the copy has what it left on its stack. */
-    flusher_stop();
     copied.with_threads = !threads_are_none();
     if (!copied.with_threads)
         PyOS_BeforeFork();

@@ -44,8 +44,7 @@ static void on_alarm(LoopFile *file, uint32_t events)
     alarm->on_due(alarm);
 }
 
-/* Opens an alarm that is not set. 0 or a negative errno. */
-static int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *))
+int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *))
 {
     _cleanup_(closep) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int r;
@@ -60,7 +59,7 @@ static int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *))
     return 0;
 }
 
-static void alarm_close(Alarm *alarm)
+void alarm_close(Alarm *alarm)
 {
     if (!alarm->file.loop)
         return;
@@ -68,8 +67,7 @@ static void alarm_close(Alarm *alarm)
     close(alarm->file.fd);
 }
 
-/* `due`: clock_now() nanoseconds. */
-static void alarm_set(Alarm *alarm, uint64_t due)
+void alarm_set(Alarm *alarm, uint64_t due)
 {
     const struct itimerspec when = {.it_value = clock_timespec(due)};
 

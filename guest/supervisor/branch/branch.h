@@ -25,6 +25,12 @@ struct Alarm {
     void (*on_due)(Alarm *alarm);
 };
 
+/* Opens an alarm that is not set. 0 or a negative errno. */
+int alarm_open(Alarm *alarm, Loop *loop, void (*on_due)(Alarm *));
+void alarm_close(Alarm *alarm);
+/* `due`: clock_now() nanoseconds. */
+void alarm_set(Alarm *alarm, uint64_t due);
+
 typedef struct Branch Branch;
 typedef struct Branches Branches;
 

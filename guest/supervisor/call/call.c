@@ -453,6 +453,27 @@ static int start_clock(Cell *cell)
                               clock_now() + clock_from_seconds(cell->timeout), on_interruption_step);
 }
 
+/* The time that what is written may stay unseen in a ring. */
+#define LOOK_PERIOD (40 * NSEC_PER_MSEC)
+
+/* An alarm that is set stays so between calls: short ones cost no system call for it. */
+static void watch_output(Executor *executor)
+{
+    if (executor->cell->subscription.wanted && !executor->look.set)
+        alarm_set(&executor->look, clock_now() + LOOK_PERIOD);
+}
+
+static void on_look(Alarm *alarm)
+{
+    Executor *executor = container_of(alarm, Executor, look);
+    Cell *cell = executor->cell;
+
+    if (!cell || cell->step != CELL_RUNS)
+        return;
+    streams_look(&cell->branch->interpreter.streams);
+    watch_output(executor);
+}
+
 /* Begins a call for which everything is there. */
 static void begin(Cell *cell)
 {
@@ -465,6 +486,7 @@ static void begin(Cell *cell)
     cell->step = CELL_RUNS;
     cell->started = clock_now();
     branch_occupy(branch, cell->execution_count, cell->started);
+    watch_output(cell->executor);
     r = interpreter_send(&branch->interpreter, &cell->request);
     if (r < 0)
         branch_kill(branch, strerror(-r));
@@ -573,15 +595,17 @@ void executor_on_controller_lost(Executor *executor)
 
 /* ---- their life ---- */
 
-void executor_init(Executor *executor, Branches *branches, Link *link)
+int executor_init(Executor *executor, Branches *branches, Link *link)
 {
     *executor = (Executor){.branches = branches, .link = link, .limits.spill = SPILL_NONE};
+    return alarm_open(&executor->look, branches->loop, on_look);
 }
 
 void executor_deinit(Executor *executor)
 {
     executor->cell = cell_free(executor->cell);
     buf_deinit(&executor->record);
+    alarm_close(&executor->look);
     spill_close(&executor->limits.spill);
 }
 

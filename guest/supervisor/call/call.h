@@ -94,6 +94,7 @@ struct Executor {
     Link *link;
     OutputLimits limits;
     Cell *cell; /* NULL: no call runs or waits */
+    Alarm look; /* set while a call runs whose output is wanted as it comes, and for a moment longer */
 
     /* The last `executed`. Every new controller gets it, until the next call, or `settled`, shows that it has
      * arrived. */
@@ -101,8 +102,8 @@ struct Executor {
     uint64_t record_id; /* of the call */
 };
 
-/* `branches` and `link` outlive it. */
-void executor_init(Executor *executor, Branches *branches, Link *link);
+/* `branches` and `link` outlive it. 0 or a negative errno. */
+int executor_init(Executor *executor, Branches *branches, Link *link);
 void executor_deinit(Executor *executor);
 
 /* From the controller */

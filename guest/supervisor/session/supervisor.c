@@ -601,7 +601,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     *supervisor = (Supervisor){.loop = loop, .command_line = command_line};
     supervisor->settings.orphan_timeout = command_line->orphan_timeout;
     branches_init(branches, loop, command_line, &branch_events);
-    executor_init(&supervisor->executor, branches, link);
+    int r = executor_init(&supervisor->executor, branches, link);
     tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
     warmup_init(&supervisor->warmup, branches, link);
     files_process_init(&supervisor->files, loop, command_line, link, &branches->files_pid);
@@ -612,7 +612,8 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     pip_init(&supervisor->pip, loop, link);
     outlet_init(&supervisor->outlet, loop);
 
-    int r = branch_new(branches, 0) ? 0 : -ENOMEM;
+    if (r == 0)
+        r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
         r = spill_open(&supervisor->executor.limits.spill, command_line->directory);
     if (r == 0)

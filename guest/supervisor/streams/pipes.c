@@ -122,19 +122,31 @@ int pipe_reader_pause(PipeReader *reader, bool paused)
     return 0;
 }
 
-void pipe_reader_drain(PipeReader *reader)
+/* Returns whether all that was in it at this moment has been read. */
+static bool read_waiting(PipeReader *reader, bool even_paused)
 {
     int waiting = TERMINAL_HOLDS;
 
     if (reader->fd < 0 || (!reader->terminal && ioctl(reader->fd, FIONREAD, &waiting) < 0))
-        return;
-    while (waiting > 0 && reader->fd >= 0) {
+        return true;
+    while (waiting > 0 && reader->fd >= 0 && (even_paused || !reader->paused)) {
         size_t n = read_once(reader, (size_t)waiting);
 
         if (n == 0)
             break;
         waiting -= (int)n;
     }
+    return waiting <= 0;
+}
+
+void pipe_reader_drain(PipeReader *reader)
+{
+    read_waiting(reader, true);
+}
+
+bool pipe_reader_catch_up(PipeReader *reader)
+{
+    return read_waiting(reader, false) && !reader->paused;
 }
 
 /* ---- writing ---- */

@@ -36,6 +36,9 @@ int pipe_reader_pause(PipeReader *reader, bool paused);
 /* Reads what is in it at this moment and no more, however fast someone keeps writing. */
 void pipe_reader_drain(PipeReader *reader);
 
+/* The same as long as it is not paused. Returns false where it is by now. */
+bool pipe_reader_catch_up(PipeReader *reader);
+
 /* The pipe holds what a pipe usually does again. */
 void pipe_reader_narrow(PipeReader *reader);
 

@@ -411,6 +411,21 @@ void streams_drain_known(Streams *streams)
     }
 }
 
+/* Takes what a stream's ring holds, behind what was put into its pipe before. */
+static void stream_look(Stream *stream)
+{
+    uint64_t until = ring_head(stream->merge.ring);
+
+    if (until != stream->merge.ring->taken && pipe_reader_catch_up(&stream->reader))
+        merge_rest(&stream->merge, until);
+}
+
+void streams_look(Streams *streams)
+{
+    for (unsigned i = 0; i < STREAMS; i++)
+        stream_look(&streams->current[i]);
+}
+
 void streams_close(Streams *streams)
 {
     LateStream *late;

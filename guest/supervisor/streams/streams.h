@@ -168,5 +168,8 @@ void streams_drain(Streams *streams);
  * where that is nothing. */
 void streams_drain_known(Streams *streams);
 
+/* Reads what the rings hold, unless reading is paused: without a system call where that is nothing. */
+void streams_look(Streams *streams);
+
 /* Closes the current pair, the late ones, and the rings. */
 void streams_close(Streams *streams);
