@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.gateway import Gateway, events, until
 
+
 @pytest.fixture(scope="module")
 def gateways(standin, tmp_path_factory):
     """gateways(): one more of them, as the manifest has them. They share their users, `anna` and `ben`, and nothing else."""

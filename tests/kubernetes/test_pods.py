@@ -142,6 +142,26 @@ def test_a_session_that_is_saved_is_not_swept(fleet, standin):
     assert fleet(volume="1Gi").attach("asleep").run("x").result == "1"
 
 
+def test_nothing_is_saved_where_it_would_be_lost(fleet, standin):
+    pods = fleet()
+    with pytest.raises(limpet.BadRequest, match="volume"):
+        pods.open("fleeting", ttl_action="save")
+    assert standin.names() == []
+    session = pods.open("fleeting")
+    with pytest.raises(limpet.BadRequest, match="volume"):
+        session.sleep()
+    assert session.run("1").result == "1"
+
+
+def test_a_session_sleeps_in_its_claim(fleet, standin):
+    session = fleet(volume="1Gi").open("asleep")
+    session.run("x = 1")
+    session.sleep()
+    until_over(standin, "asleep")
+    assert session.run("x").result == "1"
+    session.close()
+
+
 def test_a_pod_that_nobody_uses_ends(fleet, standin, monkeypatch):
     """Whoever made it has died before it could open the session."""
     pods = fleet()

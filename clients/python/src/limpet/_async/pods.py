@@ -297,6 +297,8 @@ class AsyncPods(AsyncClient):
             raise BadRequest("sessions in pods have no controller in common that could be asked for this")
         elif run_id is not None:
             self._note(run_id, session)
+        if not self._saves and (request.kind == _wire.SLEEP or request.body.get("ttl_action") == "save"):
+            raise BadRequest("a session in a pod is saved in its claim, and has none: PodOptions(volume=...)")
         if request.kind == _wire.OPEN and not request.body.get("attach"):
             return await self._open(session, request)
         return await self._ask(session, request, start, stream)
