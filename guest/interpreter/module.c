@@ -119,15 +119,8 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static int add_streams(PyObject *module)
-{
-    if (stream_add_types(module) < 0 || PyModule_AddObjectRef(module, "stdout", stream_object(1)) < 0)
-        return -1;
-    return PyModule_AddObjectRef(module, "stderr", stream_object(2));
-}
-
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_streams},
+    {Py_mod_exec, stream_add},
 #if PY_VERSION_HEX >= 0x030C0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif

@@ -263,7 +263,10 @@ static int print_text(const Display *display)
     if (!text || !PyUnicode_Check(text))
         return 0;
     _pyref_ PyObject *line = PyUnicode_FromFormat("%U\n", text);
-    return line ? PyFile_WriteObject(line, stream_object(STDOUT_FILENO), Py_PRINT_RAW) : -1;
+    _pyref_ PyObject *bytes = line ? PyUnicode_AsEncodedString(line, "utf-8", "backslashreplace") : NULL;
+    _pyref_ PyObject *done =
+        bytes ? PyObject_CallMethod(stream_object(STDOUT_FILENO), "write", "O", bytes) : NULL;
+    return done ? 0 : -1;
 }
 
 int reply_display(const Display *display)

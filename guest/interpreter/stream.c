@@ -13,7 +13,7 @@ typedef struct StreamState {
 } StreamState;
 
 static Py_ssize_t state_offset;
-static PyObject *streams[2], *buffers[2];
+static PyObject *streams[2];
 
 static StreamState *state_of(PyObject *self)
 {
@@ -76,19 +76,7 @@ int stream_flush_all(void)
     return flush_sink(&sinks[0]) < 0 || flush_sink(&sinks[1]) < 0 ? -1 : 0;
 }
 
-static PyObject *text_write(PyObject *self, PyObject *str)
-{
-    Utf8 text _cleanup_(utf8_deinit) = UTF8_NULL;
-
-    if (!PyUnicode_Check(str))
-        return PyErr_Format(PyExc_TypeError, "write() argument must be str, not %.100s",
-                            Py_TYPE(str)->tp_name);
-    if (utf8_view(str, &text) < 0 || write_for_thread(state_of(self), text.data, text.size) < 0)
-        return NULL;
-    return PyLong_FromSsize_t(PyUnicode_GET_LENGTH(str));
-}
-
-static PyObject *binary_write(PyObject *self, PyObject *object)
+static PyObject *stream_write(PyObject *self, PyObject *object)
 {
     Py_buffer view;
 
@@ -124,36 +112,15 @@ static PyObject *stream_yes(PyObject *self, PyObject *unused)
     return Py_NewRef(Py_True);
 }
 
-static PyObject *stream_close(PyObject *self, PyObject *unused)
-{
-    return stream_flush(self, unused);
-}
-
-static PyObject *get_buffer(PyObject *self, void *unused)
-{
-    return Py_NewRef(buffers[state_of(self)->index]);
-}
-
-static PyObject *text_detach(PyObject *self, PyObject *unused)
-{
-    return get_buffer(self, NULL);
-}
-
-/* The encoding is fixed; asking for another is no reason to fail. */
-static PyObject *text_reconfigure(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    return stream_flush(self, NULL);
-}
-
 static PyObject *stream_repr(PyObject *self)
 {
     return PyUnicode_FromFormat("<%s %s>", Py_TYPE(self)->tp_name,
                                 state_of(self)->index ? "stderr" : "stdout");
 }
 
-static PyObject *get_text(PyObject *self, void *text)
+static PyObject *get_mode(PyObject *self, void *unused)
 {
-    return PyUnicode_FromString(text);
+    return PyUnicode_FromString("wb");
 }
 
 static PyObject *get_name(PyObject *self, void *unused)
@@ -166,115 +133,66 @@ static PyObject *get_closed(PyObject *self, void *unused)
     return Py_NewRef(Py_False);
 }
 
-static PyObject *get_none(PyObject *self, void *unused)
-{
-    return Py_NewRef(Py_None);
-}
-
-#define COMMON_METHODS                                                                                       \
-    {"flush", stream_flush, METH_NOARGS, NULL}, {"close", stream_close, METH_NOARGS, NULL},                  \
-        {"fileno", stream_fileno, METH_NOARGS, NULL}, {"isatty", stream_no, METH_NOARGS, NULL},              \
-        {"readable", stream_no, METH_NOARGS, NULL}, {"seekable", stream_no, METH_NOARGS, NULL},              \
-    {                                                                                                        \
-        "writable", stream_yes, METH_NOARGS, NULL                                                            \
-    }
-
-#define COMMON_ATTRIBUTES                                                                                    \
-    {"closed", get_closed, NULL, NULL, NULL},                                                                \
-    {                                                                                                        \
-        "name", get_name, NULL, NULL, NULL                                                                   \
-    }
-
-static PyMethodDef text_methods[] = {
-    COMMON_METHODS,
-    {"write", text_write, METH_O, NULL},
-    {"detach", text_detach, METH_NOARGS, NULL},
-    {"reconfigure", (PyCFunction)(void (*)(void))text_reconfigure, METH_VARARGS | METH_KEYWORDS, NULL},
+static PyMethodDef methods[] = {
+    {"write", stream_write, METH_O, NULL},
+    {"flush", stream_flush, METH_NOARGS, NULL},
+    {"close", stream_flush, METH_NOARGS, NULL},
+    {"fileno", stream_fileno, METH_NOARGS, NULL},
+    {"isatty", stream_no, METH_NOARGS, NULL},
+    {"readable", stream_no, METH_NOARGS, NULL},
+    {"seekable", stream_no, METH_NOARGS, NULL},
+    {"writable", stream_yes, METH_NOARGS, NULL},
     {0},
 };
 
-static PyMethodDef binary_methods[] = {
-    COMMON_METHODS,
-    {"write", binary_write, METH_O, NULL},
+static PyGetSetDef attributes[] = {
+    {"closed", get_closed, NULL, NULL, NULL},
+    {"name", get_name, NULL, NULL, NULL},
+    {"mode", get_mode, NULL, NULL, NULL},
     {0},
 };
 
-static PyGetSetDef text_attributes[] = {
-    COMMON_ATTRIBUTES,
-    {"buffer", get_buffer, NULL, NULL, NULL},
-    {"encoding", get_text, NULL, NULL, (char[]){"utf-8"}},
-    {"errors", get_text, NULL, NULL, (char[]){"backslashreplace"}},
-    {"mode", get_text, NULL, NULL, (char[]){"w"}},
-    {"line_buffering", get_closed, NULL, NULL, NULL},
-    {"write_through", get_closed, NULL, NULL, NULL},
-    {"newlines", get_none, NULL, NULL, NULL},
-    {0},
-};
-
-static PyGetSetDef binary_attributes[] = {
-    COMMON_ATTRIBUTES,
-    {"mode", get_text, NULL, NULL, (char[]){"wb"}},
-    {0},
-};
-
-static PyType_Slot text_slots[] = {
+static PyType_Slot type_slots[] = {
     {Py_tp_repr, stream_repr},
-    {Py_tp_methods, text_methods},
-    {Py_tp_getset, text_attributes},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
     {0, NULL},
 };
 
-static PyType_Slot binary_slots[] = {
-    {Py_tp_repr, stream_repr},
-    {Py_tp_methods, binary_methods},
-    {Py_tp_getset, binary_attributes},
-    {0, NULL},
-};
-
-/* A type over one of Python's own stream types, which supplies what a stream that is only written has to
- * refuse (read, seek, iteration), context management, and a dictionary for attributes. */
-static PyObject *make_type(PyObject *module, const char *name, const char *base_name, PyType_Slot *slots)
+/* Makes the type over Python's own, which supplies what a stream that is only written has to refuse (read,
+ * seek, iteration), context management, and a dictionary for attributes. */
+static PyObject *make_type(PyObject *module)
 {
     _pyref_ PyObject *io = PyImport_ImportModule("_io");
-    _pyref_ PyObject *base = io ? PyObject_GetAttrString(io, base_name) : NULL;
+    _pyref_ PyObject *base = io ? PyObject_GetAttrString(io, "_BufferedIOBase") : NULL;
 
     if (!base)
         return NULL;
+    state_offset = ((PyTypeObject *)base)->tp_basicsize;
 
-    Py_ssize_t size = ((PyTypeObject *)base)->tp_basicsize;
-
-    if (state_offset && state_offset != size)
-        return PyErr_Format(PyExc_SystemError, "the bases of streams differ in size");
-    state_offset = size;
     PyType_Spec spec = {
-        .name = name,
-        .basicsize = (int)(size + (Py_ssize_t)sizeof(StreamState)),
+        .name = "_limpet.Stream",
+        .basicsize = (int)(state_offset + (Py_ssize_t)sizeof(StreamState)),
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-        .slots = slots,
+        .slots = type_slots,
     };
     return PyType_FromModuleAndSpec(module, &spec, base);
 }
 
-static int make_objects(PyObject *type, PyObject *objects[2])
+int stream_add(PyObject *module)
 {
-    for (size_t i = 0; i < 2; i++) {
-        objects[i] = PyObject_CallNoArgs(type);
-        if (!objects[i])
+    static const char *const names[] = {"stdout", "stderr"};
+    _pyref_ PyObject *type = make_type(module);
+
+    if (!type || PyModule_AddType(module, (PyTypeObject *)type) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
+        streams[i] = PyObject_CallNoArgs(type);
+        if (!streams[i])
             return -1;
-        *state_of(objects[i]) = (StreamState){.index = i};
+        *state_of(streams[i]) = (StreamState){.index = i};
+        if (PyModule_AddObjectRef(module, names[i], streams[i]) < 0)
+            return -1;
     }
-    return 0;
-}
-
-int stream_add_types(PyObject *module)
-{
-    _pyref_ PyObject *text = make_type(module, "_limpet.Stream", "_TextIOBase", text_slots);
-    _pyref_ PyObject *binary = make_type(module, "_limpet.BinaryStream", "_BufferedIOBase", binary_slots);
-
-    if (!text || !binary || make_objects(binary, buffers) < 0 || make_objects(text, streams) < 0)
-        return -1;
-    if (PyModule_AddType(module, (PyTypeObject *)text) < 0 ||
-        PyModule_AddType(module, (PyTypeObject *)binary) < 0)
-        return -1;
     return 0;
 }

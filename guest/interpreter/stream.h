@@ -1,11 +1,11 @@
-/* `_limpet.Stream`, what sys.stdout and sys.stderr are: a text stream without an encoder of its own that puts
- * UTF-8 into a sink, can be written whatever text holds, and cannot be closed. */
+/* `_limpet.Stream`, what is below sys.stdout and sys.stderr: a stream of bytes that puts them into a sink,
+ * and cannot be closed. */
 #pragma once
 
 #include "guest/interpreter/pyref.h"
 
-/* Adds the types to the module `_limpet`. */
-int stream_add_types(PyObject *module);
+/* Adds the type, and `stdout` and `stderr`, to the module `_limpet`. */
+int stream_add(PyObject *module);
 
 /* The stream object of descriptor 1 or 2; borrowed, NULL before `_limpet` was imported. */
 PyObject *stream_object(int fd);

@@ -85,7 +85,8 @@ for number, stream in enumerate([sys.stdout, sys.stderr], 1):
     assert not stream.readable() and not stream.seekable() and not stream.closed
     assert stream.encoding == 'utf-8' and stream.mode == 'w' and stream.name.startswith('<std')
     assert stream.errors == 'backslashreplace' and stream.line_buffering is False and stream.newlines is None
-    stream.reconfigure(encoding='latin-1', line_buffering=True)
+    stream.reconfigure(errors='replace', write_through=False)
+    assert stream.errors == 'replace' and stream.write_through and isinstance(stream, io.TextIOWrapper)
     stream.close(); stream.buffer.close()
     with stream: pass
     assert not stream.closed
@@ -102,7 +103,7 @@ for number, stream in enumerate([sys.stdout, sys.stderr], 1):
         else: assert False
     stream.mark = 1
 assert sys.__stdout__ is sys.stdout
-type(sys.stdout)().write('made by hand\\n')
+type(sys.stdout.buffer)().write(b'made by hand\\n')
 """
     reply = session.run(code)
     assert reply.error is None, reply.error["traceback"]

@@ -26,11 +26,28 @@ class Quitter:
         raise SystemExit(code)
 
 
+class Stream(io.TextIOWrapper):
+    """sys.stdout and sys.stderr: text does not wait in them, and a cell cannot take them from later ones."""
+
+    mode = "w"
+
+    def __init__(self, stream):
+        super().__init__(stream, "utf-8", "backslashreplace", newline="\n", write_through=True)
+
+    def close(self):
+        self.flush()
+
+    def detach(self):
+        return self.buffer
+
+    def reconfigure(self, **changes):
+        super().reconfigure(**{**changes, "write_through": True})
+
+
 def install_streams():
-    io.TextIOBase.register(_limpet.Stream)
-    io.BufferedIOBase.register(_limpet.BinaryStream)
-    sys.stdout = sys.__stdout__ = _limpet.stdout
-    sys.stderr = sys.__stderr__ = _limpet.stderr
+    io.BufferedIOBase.register(_limpet.Stream)
+    sys.stdout = sys.__stdout__ = Stream(_limpet.stdout)
+    sys.stderr = sys.__stderr__ = Stream(_limpet.stderr)
     sys.displayhook = _limpet.displayhook
 
 
