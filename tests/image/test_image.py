@@ -111,6 +111,11 @@ def test_wrong_arguments_are_explained(arguments, words):
     assert words in run(*arguments, check=2)
 
 
+def test_the_help_runs_no_command_that_it_names():
+    text = run("--help")
+    assert text.startswith("usage: ") and "as `docker import` takes them" in text
+
+
 @pytest.mark.parametrize("name", ["nothing-there", "../images", ".cache", ""])
 def test_removing_what_is_no_image(name, tmp_path):
     assert "no image" in run("rm", name, check=1, state=tmp_path)

@@ -264,3 +264,9 @@ def test_a_load_leaves_nothing_behind(tmp_path, how):
     assert load.wait(60) == -how
     until(lambda: not any(map(alive, busy)))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_a_load_without_a_directory_explains_itself_and_starts_nothing(arguments):
+    done = run("load", *arguments)
+    assert done.returncode == 1 and "usage: scripts/load DIRECTORY" in done.stderr and done.stdout == ""
