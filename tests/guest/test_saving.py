@@ -182,7 +182,7 @@ def test_what_there_is_no_room_for(keep):
     controller.run(f"{name} = full; del full")
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True)[0] == "SaveFailed"
     controller.run(f"del {name}; import threading; lock = threading.Lock()")
-    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {"memory": True}
     assert controller.run("print(x)")["state"] == "kept"
 
 
