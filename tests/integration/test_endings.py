@@ -243,6 +243,20 @@ def test_exit_functions_run_when_it_is_closed(client, name):
     assert left(result) == "text"
 
 
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "import multiprocessing, time; multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,)).start()",
+        "from concurrent.futures import ProcessPoolExecutor; pool = ProcessPoolExecutor(2); list(pool.map(abs, [1, 2]))",
+    ],
+    ids=["process", "pool"],
+)
+def test_processes_do_not_hold_up_its_end(client, name, leave):
+    session = client.open(name)
+    assert session.run("import atexit, multiprocessing.util; atexit.register(print, 'bye')\n" + leave).status == "ok"
+    assert session.close() == limpet.Between("bye\n", "", 0)
+
+
 @pytest.mark.parametrize("way", ["ttl", "stop"])
 def test_exit_functions_run_when_nobody_closes_it(own_limpetd, way):
     own_limpetd.start()

@@ -19,14 +19,22 @@ def end():
 
 
 def end_session():
-    """Likewise for a session, which waits for no thread: one may never end, and holds up nobody."""
+    """Likewise for a session, which waits for no thread and no process: one may never end, and holds up nobody."""
     import atexit
 
     try:
         aio.end()
     finally:
+        leave_processes()
         atexit._run_exitfuncs()
         flush_all()
+
+
+def leave_processes():
+    """Has the exit function of multiprocessing terminate all processes, as it does daemons, before it joins them."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    for process in list(getattr(multiprocessing, "_children", ())):
+        process._config["daemon"] = True
 
 
 def close(namespace):
