@@ -512,13 +512,14 @@ static int say_cannot_use(const char *state_dir, int r, Problem *problem)
 }
 
 int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
-                     bool ephemeral, bool mounts, Problem *problem)
+                     uid_t reader, bool ephemeral, bool mounts, Problem *problem)
 {
+    _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     SessionDir directory = SESSIONDIR_NULL;
-    int r = set_paths(&directory, state_dir, id, ephemeral);
+    int r = state < 0 ? -errno : set_paths(&directory, state_dir, id, ephemeral);
 
     if (r == 0)
-        r = set_published(&directory, published_id);
+        r = make_published(&directory, state, published_id, reader);
     if (r == 0)
         r = find_files(&directory, mounts, problem);
     if (r == 0)

@@ -64,11 +64,11 @@ void sessiondir_disclaim(SessionDir *directory);
  * removed in the end. */
 int sessiondir_fill(SessionDir *directory, const DiskSize *disk, Problem *problem);
 
-/* Takes over those that an earlier process made, as they are; uploads that it broke off are removed.
- * `mounts`: a disk that is not mounted is. 0, or -EPROTO with the problem set. Either way *ret is to be
- * removed when the session ends. */
+/* Takes over those that an earlier process made, as they are; uploads that it broke off are removed. Makes
+ * what is published where it ended before it had claimed that. `mounts`: a disk that is not mounted is. 0, or
+ * -EPROTO with the problem set. Either way *ret is to be removed when the session ends. */
 int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, const char *published_id,
-                     bool ephemeral, bool mounts, Problem *problem);
+                     uid_t reader, bool ephemeral, bool mounts, Problem *problem);
 
 /* Has all of it written to what holds it, so that it outlives the machine's next start. For a worker thread.
  */

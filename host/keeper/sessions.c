@@ -252,8 +252,8 @@ void do_adopt(KeeperJob *job)
         job_fail(job);
         return;
     }
-    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, adopt->ephemeral, adopt->mounts,
-                         &job->problem);
+    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, reader_of(adopt->reader),
+                         adopt->ephemeral, adopt->mounts, &job->problem);
     if (r == 0)
         snapshot_recover(directory.files_fd);
     if (directory.id)

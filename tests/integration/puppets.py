@@ -281,7 +281,7 @@ def prepare(name, **more):
 
 
 def adopt(name, published):
-    return {"id": name, "as": published, "ephemeral": False, "bytes": MIB, "files": 100}
+    return {"id": name, "as": published, "reader": None, "ephemeral": False, "bytes": MIB, "files": 100}
 
 
 def make_session(puppet, name="mine"):

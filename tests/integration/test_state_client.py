@@ -73,6 +73,7 @@ def test_a_name_is_taken_once(session):
 
 def test_what_rollback_does_not_bring_back(session):
     session.run("import subprocess; child = subprocess.Popen(['sleep', '1000'])")
+    session.run("while open(f'/proc/{child.pid}/comm').read() != 'sleep\\n': pass")  # a moment after it is executed
     missing = session.rollback(session.checkpoint()).not_restored
     assert any("(sleep)" in note for note in missing), missing
 

@@ -97,7 +97,8 @@ static ErrorCode ask(JobKind kind, const void *request)
 #define BEGIN(kind, ...) begin(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
 #define PREPARE(name, ...)                                                                                   \
     ASK(PREPARE, .id = text_of(name), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
-#define ADOPT(name, ...) ASK(ADOPT, .id = text_of(name), .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
+#define ADOPT(name, ...)                                                                                     \
+    ASK(ADOPT, .id = text_of(name), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
 
 static void make_session(const char *id)
 {

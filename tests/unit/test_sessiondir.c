@@ -211,7 +211,7 @@ static void test_adopt(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     make_file(path, "kept");
 
-    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, false, &problem), 0);
+    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", NO_READER, true, false, &problem), 0);
     assert_string_equal(ours.files_path, directory.files_path);
     assert_string_equal(ours.work_published_path, directory.work_published_path);
     assert_true(ours.files_fd >= 0);
@@ -221,10 +221,10 @@ static void test_adopt(void **state)
     sessiondir_deinit(&ours);
     assert_true(exists("sessions/0123/files", "left"));
 
-    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, false, &problem), 0);
+    assert_int_equal(sessiondir_adopt(&ours, state_dir, "0123", "0123", NO_READER, true, false, &problem), 0);
     sessiondir_remove(&ours, NULL);
     assert_int_equal(count_names("sessions"), 0);
-    assert_true(sessiondir_adopt(&ours, state_dir, "0123", "0123", true, false, &problem) < 0);
+    assert_true(sessiondir_adopt(&ours, state_dir, "0123", "0123", NO_READER, true, false, &problem) < 0);
     sessiondir_remove(&ours, NULL);
 }
 
@@ -253,12 +253,21 @@ static void test_claim(void **state)
     assert_true(sessiondir_uses(&directory, "one") && sessiondir_uses(&directory, "~1"));
     assert_false(sessiondir_uses(&directory, "two"));
 
-    assert_int_equal(sessiondir_adopt(&earlier, state_dir, "~1", "one", false, false, &problem), 0);
+    assert_int_equal(sessiondir_adopt(&earlier, state_dir, "~1", "one", NO_READER, false, false, &problem),
+                     0);
     assert_string_equal(earlier.published_path, directory.published_path);
     sessiondir_deinit(&earlier);
     sessiondir_remove(&directory, NULL);
     assert_int_equal(count_names("sessions"), 1);
     assert_true(exists("sessions/one/artifacts", "kept"));
+
+    assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~2", false, NULL, &problem), 0);
+    assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
+    sessiondir_deinit(&directory); /* likewise, and before it had claimed anything */
+    assert_int_equal(sessiondir_adopt(&directory, state_dir, "~2", "two", NO_READER, false, false, &problem),
+                     0);
+    assert_true(exists("sessions/two", "artifacts"));
+    sessiondir_remove(&directory, NULL);
 }
 
 typedef struct Hold {

@@ -349,6 +349,7 @@ int session_files_adopt(SessionFiles *files, const FilesSpec *spec, bool mounts,
 {
     const JobAdopt adopt = {.id = text_of(spec->id),
                             .as = text_of(spec->published),
+                            .reader = spec->reader,
                             .ephemeral = spec->ephemeral,
                             .mounts = mounts,
                             .bytes = spec->room.bytes,
