@@ -114,6 +114,7 @@ def test_wrong_arguments_are_explained(arguments, words):
 def test_the_help_runs_no_command_that_it_names():
     text = run("--help")
     assert text.startswith("usage: ") and "as `docker import` takes them" in text
+    assert run("build", "--help") == text
 
 
 @pytest.mark.parametrize("name", ["nothing-there", "../images", ".cache", ""])

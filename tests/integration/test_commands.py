@@ -29,6 +29,14 @@ def test_what_a_command_gives(session):
     assert session.run("1").execution_count == 1 and session.run("1").kind == "python"
 
 
+def test_the_names_of_what_is_read_and_written(session):
+    line = "cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr"
+    result = session.exec(line, stdin="in\n")
+    assert (result.stdout, result.stderr, result.exit_code) == ("in\nout\n", "err\n", 0)
+    result = session.run(f"import subprocess; subprocess.run({line!r}, shell=True, input=b'in\\n').returncode")
+    assert (result.stdout, result.stderr, result.result) == ("in\nout\n", "err\n", "0")
+
+
 @pytest.mark.parametrize("command", (["sha256sum", "-"], "sha256sum -"))
 def test_an_input_of_any_size(session, tmp_path, command):
     """Beyond what a request carries it goes through a file, of which nothing is left."""

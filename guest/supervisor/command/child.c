@@ -28,12 +28,13 @@ static void ends_close(ChildEnds *ends)
 
 static int open_pipe(ChildEnds *ends, int number)
 {
-    int pair[2];
+    int given = number != STDIN_FILENO, pair[2];
+    int r = pipe_for_program(pair, given);
 
-    if (pipe2(pair, O_CLOEXEC) < 0)
-        return -errno;
-    ends->own[number] = pair[number == STDIN_FILENO];
-    ends->program[number] = pair[number != STDIN_FILENO];
+    if (r < 0)
+        return r;
+    ends->own[number] = pair[!given];
+    ends->program[number] = pair[given];
     return 0;
 }
 

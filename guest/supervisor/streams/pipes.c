@@ -3,8 +3,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "proto/limits.h"
+
+int pipe_for_program(int ret[static 2], int given)
+{
+    if (pipe2(ret, O_CLOEXEC) < 0)
+        return -errno;
+    fchmod(ret[given], S_IRUSR | S_IWUSR | (given == 0 ? S_IROTH : S_IWOTH));
+    return 0;
+}
 
 /* ---- reading ---- */
 

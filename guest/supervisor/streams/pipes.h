@@ -4,6 +4,11 @@
 #include "proto/base/buf.h"
 #include "proto/base/loop.h"
 
+/* Opens a pipe of which a program gets the end `given`, 0 to read or 1 to write. It may open that end by name
+ * as well, as /dev/stdin or /dev/stderr: the mode lets it, as the pipe is not its user's. 0 or a negative
+ * errno. */
+int pipe_for_program(int ret[static 2], int given);
+
 /* PipeReader: takes what a program writes. */
 typedef struct PipeReader PipeReader;
 

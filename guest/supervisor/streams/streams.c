@@ -333,10 +333,10 @@ void streams_init(Streams *streams, Loop *loop, void (*on_data)(Streams *, unsig
 /* Only the read end does not block: the interpreter's writes wait. */
 static int stream_open(Stream *stream, int *ret_write_end)
 {
-    int ends[2], r;
+    int ends[2], r = pipe_for_program(ends, 1);
 
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
+    if (r < 0)
+        return r;
     stream_retire(stream);
     stream->merge.held_size = 0;
     r = pipe_reader_open(&stream->reader, stream->owner->loop, ends[0]);
