@@ -136,6 +136,11 @@ def test_the_user(machine):
     assert machine.exec("whoami; echo ~; pwd").stdout.split() == ["user", "/home/user", "/session"]
 
 
+def test_its_name_leads_to_itself(machine):
+    """Servers, and what computes in parallel, look for the address of the machine that way."""
+    assert value(machine, "import socket; socket.gethostbyname(socket.gethostname())") == "127.0.0.1"
+
+
 def test_joblib_shares_large_arrays(machine):
     code = """
 import numpy, joblib
