@@ -14,8 +14,11 @@
 /* As much as is copied between two turns of the loop. */
 #define PIECE ((size_t)1 << 20)
 
-/* A template may have loaded a model. */
-#define SIZE_MAX_IMAGE ((off_t)2 << 30)
+/* Bytes of all images, and of those in the making: templates of users may have loaded much, and as often as
+ * they like. */
+#define HELD_MAX ((uint64_t)1 << 30)
+
+static uint64_t held;
 
 MemoryImage *memory_image_ref(MemoryImage *image)
 {
@@ -27,6 +30,7 @@ MemoryImage *memory_image_ref(MemoryImage *image)
 MemoryImage *memory_image_unref(MemoryImage *image)
 {
     if (image && --image->references == 0) {
+        held -= image->size;
         close_fd(&image->fd);
         free(image);
     }
@@ -35,6 +39,8 @@ MemoryImage *memory_image_unref(MemoryImage *image)
 
 void memory_copy_cancel(MemoryCopy *copy)
 {
+    held -= copy->size;
+    copy->size = 0;
     loop_timer_cancel(&copy->turn);
     close_fd(&copy->from);
     close_fd(&copy->to);
@@ -55,7 +61,8 @@ static int finish(MemoryCopy *copy)
     image = calloc(1, sizeof(*image));
     if (!image)
         return -ENOMEM;
-    *image = (MemoryImage){.references = 1, .fd = take_fd(&copy->to)};
+    *image = (MemoryImage){.references = 1, .fd = take_fd(&copy->to), .size = copy->size};
+    copy->size = 0;
     memory_copy_cancel(copy);
     copy->done(copy, image);
     return 0;
@@ -84,15 +91,17 @@ void memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
     int r = 0;
 
     if (copy->from >= 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
-        st.st_size > SIZE_MAX_IMAGE) {
+        (uint64_t)st.st_size > HELD_MAX - held) {
         close(from);
         return;
     }
     *copy = (MemoryCopy){.from = from,
                          .to = memfd_create("limpet-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                         .size = (uint64_t)st.st_size,
                          .left = (uint64_t)st.st_size,
                          .loop = loop,
                          .done = done};
+    held += copy->size;
     r = copy->to < 0 ? -errno : loop_timer_set(loop, &copy->turn, clock_now(), on_turn);
     if (r < 0)
         give_up(copy, r);

@@ -8,6 +8,7 @@
 typedef struct MemoryImage {
     unsigned references;
     int fd;
+    uint64_t size; /* bytes */
 } MemoryImage;
 
 MemoryImage *memory_image_ref(MemoryImage *image);
@@ -19,7 +20,7 @@ MemoryImage *memory_image_unref(MemoryImage *image);
 typedef struct MemoryCopy {
     LoopTimer turn;
     int from, to; /* -1: none is made */
-    uint64_t left;
+    uint64_t size, left;
     Loop *loop;
     /* Hands over the image, which is whole. */
     void (*done)(struct MemoryCopy *copy, MemoryImage *image);
@@ -27,7 +28,8 @@ typedef struct MemoryCopy {
 
 #define MEMORY_COPY_NULL ((MemoryCopy){.from = -1, .to = -1})
 
-/* Begins to copy `from`, which is taken, unless that is under way, or it cannot be. */
+/* Begins to copy `from`, which is taken, unless that is under way, it cannot be, or there would be more than
+ * 1 GiB of all images. */
 void memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
                        void (*done)(MemoryCopy *copy, MemoryImage *image));
 void memory_copy_cancel(MemoryCopy *copy);
