@@ -19,6 +19,8 @@ def worker(own_limpetd):
     own_limpetd.start()
     if not own_limpetd.isolates:
         pytest.skip("one process, in which nothing is asked of another")
+    with own_limpetd.client() as client:
+        client.open("first").close()  # by when the worker is there
     [pid] = [pid for pid in controllers(own_limpetd.process.pid) if name_of(pid) == "limpet-files"]
     yield pid
     os.kill(pid, signal.SIGCONT)

@@ -12,6 +12,15 @@ pytestmark = pytest.mark.engine
 FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3  # CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER
 
 
+def start(limpetd):
+    """With all its processes, which a session needs."""
+    limpetd.start()
+    if not limpetd.isolates:
+        pytest.skip("one process, with the rights of its user")
+    with limpetd.client() as client:
+        client.open("first").close()
+
+
 def statuses(limpetd):
     """By name: what /proc says of each process besides the launcher."""
     found = {}
@@ -25,9 +34,7 @@ def statuses(limpetd):
 @pytest.mark.docker
 @pytest.mark.parametrize(("name", "capabilities"), [("limpetd", 0), ("limpet-files", FILES)])
 def test_a_process_has_only_the_rights_it_needs(own_limpetd, name, capabilities):
-    own_limpetd.start()
-    if not own_limpetd.isolates:
-        pytest.skip("one process, with the rights of its user")
+    start(own_limpetd)
     status = statuses(own_limpetd)[name]
     assert [int(status[which], 16) for which in ("CapEff", "CapPrm")] == [capabilities] * 2
     assert [int(status[which], 16) for which in ("CapInh", "CapBnd", "CapAmb")] == [0] * 3
@@ -59,9 +66,7 @@ def addresses(pid):
 
 
 def test_a_process_knows_nothing_of_the_memory_of_another(own_limpetd):
-    own_limpetd.start()
-    if not own_limpetd.isolates:
-        pytest.skip("one process, with the rights of its user")
+    start(own_limpetd)
     launcher = own_limpetd.process.pid
     found = [addresses(pid) for pid in (launcher, *children(launcher)) if read(f"/proc/{pid}/comm").startswith("limpet")]
     assert len(found) == 3
