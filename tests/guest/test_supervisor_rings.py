@@ -133,7 +133,7 @@ def test_pieces_of_a_stream_are_small(fake):
     code = (
         "for i in range(20):\n"
         "    while get(1, 2) != get(1, 0): time.sleep(0.001)\n"
-        "    say(1, b'%09d\\n' % i * 6500); os.write(1, b'p' * 60000 + mark(1))\n"
+        "    os.write(1, b'p' * 60000); say(1, b'%09d\\n' % i * 6500); os.write(1, mark(1))\n"
     )
     record = ends(fake, code, stream=True)
     data = [body["data"] for kind, body in fake.controller.events if kind == OUTPUT]
