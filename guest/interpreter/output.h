@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "guest/interpreter/pyref.h"
 #include "guest/ring.h"
 
 /* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
@@ -75,3 +76,15 @@ void sinks_hand_over(void);
 
 /* Before the end that a signal brings: a mark for what has none. For a signal handler. */
 void sinks_mark(void);
+
+/* `_limpet.Stream`, what is below sys.stdout and sys.stderr: a stream of bytes that puts them into a sink,
+ * and cannot be closed. */
+
+/* Adds the type, and `stdout` and `stderr`, to the module `_limpet`. */
+int stream_add(PyObject *module);
+
+/* The stream object of descriptor 1 or 2; borrowed, NULL before `_limpet` was imported. */
+PyObject *stream_object(int fd);
+
+/* Flushes both. -1 with an exception when a signal handler raised. */
+int stream_flush_all(void);
