@@ -315,6 +315,7 @@ int serve(void)
     int fds[CHANNEL_FDS], r;
 
     do {
+        guard_end_runtime();
         rest();
         PyThreadState *saved = PyEval_SaveThread();
         r = inbox_next(&frame, fds);
