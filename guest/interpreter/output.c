@@ -56,7 +56,8 @@ bool sink_append(Sink *sink, const void *bytes, size_t n)
     return fits;
 }
 
-bool sink_is_due(const Sink *sink, const void *bytes, size_t n)
+/* Returns whether it is to be flushed before more comes; `bytes` were appended last. */
+static bool sink_is_due(const Sink *sink, const void *bytes, size_t n)
 {
     return unmarked(sink) >= RING_SPACE / 2 || (!sink->shared && memchr(bytes, '\n', n));
 }
@@ -116,7 +117,9 @@ static int flush_with_turn(Sink *sink)
     return 0;
 }
 
-int sink_flush(Sink *sink)
+/* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
+ * the rest kept for the next flush. */
+static int sink_flush(Sink *sink)
 {
     if (sem_wait(&sink->turn) < 0)
         return -EINTR;
@@ -125,7 +128,9 @@ int sink_flush(Sink *sink)
     return r;
 }
 
-ssize_t sink_write(Sink *sink, const void *bytes, size_t n)
+/* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
+ * many are gone, those that nobody reads any more included, or -EINTR after a signal. */
+static ssize_t sink_write(Sink *sink, const void *bytes, size_t n)
 {
     ssize_t r;
 

@@ -56,18 +56,7 @@ void sinks_begin_child(void);
 /* Takes all of it if there is room, never waiting for the descriptor. */
 bool sink_append(Sink *sink, const void *bytes, size_t n);
 
-/* Returns whether it is to be flushed before more comes; `bytes` were appended last. */
-bool sink_is_due(const Sink *sink, const void *bytes, size_t n);
-
-/* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
- * many are gone, those that nobody reads any more included, or -EINTR after a signal. */
-ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
-
-/* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
- * the rest kept for the next flush. */
-int sink_flush(Sink *sink);
-
-/* The same for both, whatever signals come. */
+/* Flushes both, whatever signals come; what cannot be written because nobody reads any more is dropped. */
 void sinks_flush(void);
 
 /* The supervisor is about to be told that the call is over, and takes what is in the rings then: waits until
