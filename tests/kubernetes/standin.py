@@ -191,7 +191,7 @@ class Standin:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         self.kubeconfig = self.directory / "kubeconfig"
         self.kubeconfig.write_text(
             yaml.safe_dump(
