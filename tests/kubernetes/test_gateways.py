@@ -185,7 +185,7 @@ def test_with_claims_a_drain_loses_nothing(gateways, standin, fleet):
 
 def drain(standin):
     (name,) = standin.names()
-    standin.answer("DELETE", "pods", name, body={})
+    standin.delete(name)
 
 
 @pytest.mark.parametrize(
