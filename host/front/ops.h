@@ -26,9 +26,14 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
  * that is not known of the name. */
 bool op_refuse_ended(Front *front, Request *request, Text name);
 
-/* Puts the canonical path of the data directory, if one is given, into the options that a request has; the
- * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
-bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
+/* Finds the open directory that a request names as data, if it names any: NULL where not. False when it is
+ * not open yet, and then the request is parked, to be handled anew when it is; or when its user cannot have
+ * it, and the request is answered. What is found is the request's. */
+bool op_find_data(Front *front, Request *request, const msgpack_object_map *body, Text named,
+                  const RequestDirectory **ret);
+/* The same of options, which get its canonical path. */
+bool op_find_data_of(Front *front, Request *request, const msgpack_object_map *body, MsgOptions *options,
+                     const RequestDirectory **ret);
 
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
  * `instance`. Answers the request and returns NULL when there is none. */

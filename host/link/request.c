@@ -19,6 +19,7 @@ int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64
         return r;
     }
     list_init(&request->link);
+    list_init(&request->directories);
     request->listener = listener;
     request->peer = peer;
     request->user = user;
@@ -37,8 +38,26 @@ bool request_is_local(Request *request, const char *what)
     return false;
 }
 
+static void directory_free(RequestDirectory *directory)
+{
+    list_remove(&directory->link);
+    close_fd(&directory->fd);
+    free(directory->named);
+    free(directory->path);
+    free(directory);
+}
+
+void request_close_directories(Request *request)
+{
+    List *link;
+
+    while ((link = list_first(&request->directories)))
+        directory_free(list_entry(link, RequestDirectory, link));
+}
+
 void request_forget(Request *request)
 {
+    request_close_directories(request);
     loop_timer_cancel(&request->timer);
     list_remove(&request->link);
     charge_request_over(request->charge, request->bytes);
