@@ -8,9 +8,10 @@
 
 #include "proto/base/clock.h"
 
-/* Reads in one turn of the loop, so that a peer that floods does not have it for itself; a frame takes two.
- */
-#define BATCH 32
+/* Reads in one turn of the loop, so that a peer that floods does not have it for itself: a frame takes two, a
+ * large one more; and the time after which none is begun. */
+#define BATCH      32
+#define BATCH_TIME (50 * NSEC_PER_USEC)
 
 const IpcLimits ipc_messages = {.frame = IPC_MESSAGE_MAX, .out = SIZE_MAX, .most = 64u << 20};
 
@@ -414,6 +415,7 @@ static bool take_some(Ipc *ipc)
 
 static void serve(Ipc *ipc, uint32_t events)
 {
+    uint64_t began = clock_now();
     int r = flush(ipc);
 
     if (r < 0 && r != -EAGAIN)
@@ -421,7 +423,8 @@ static void serve(Ipc *ipc, uint32_t events)
     if (!takes(ipc) && events & (EPOLLHUP | EPOLLERR))
         ipc_lose(ipc, -EPIPE);
     for (int i = 0; i < BATCH && events & ~(uint32_t)EPOLLOUT && takes(ipc) && take_some(ipc); i++)
-        ;
+        if (clock_now() - began >= BATCH_TIME)
+            break;
     await(ipc);
 }
 
