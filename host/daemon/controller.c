@@ -254,6 +254,7 @@ static void shut_down(void *userdata, bool keep)
     controller->front.closing = true;
     pool_stop(controller->pool);
     data_shut_down(&controller->sandboxes);
+    pieces_shut_down(&controller->front);
     while (leave_one(controller, keep))
         ;
     loop_timer_set(controller->loop, &controller->shutdown_timer,

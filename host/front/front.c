@@ -517,13 +517,20 @@ static void on_gone(void *userdata, Peer peer)
     Front *front = userdata;
 
     uploads_client_gone(front, peer);
+    pieces_client_gone(front, peer);
     calls_client_gone(front->calls, peer);
     sessions_restorer_gone(front->sessions, peer);
+}
+
+static void on_taken(void *userdata, Peer peer)
+{
+    pieces_resume(userdata, peer);
 }
 
 static const ListenerEvents listener_events = {
     .on_message = on_message,
     .on_multipart = on_multipart,
+    .on_taken = on_taken,
     .on_gone = on_gone,
 };
 
@@ -532,6 +539,7 @@ void front_init(Front *front)
     list_init(&front->shutdown_waiters);
     list_init(&front->parked);
     list_init(&front->uploads);
+    list_init(&front->pieces);
 }
 
 /* The largest records a client may leave unread. */
@@ -560,6 +568,7 @@ int front_open(Front *front, Loop *loop, int listening, Problem *problem)
     static const ListenerLimits limits = {
         .frame = LIMIT_CLIENT_FRAME,
         .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
+        .unread = PIECES_UNREAD,
         .peers = CLIENTS_MAX,
         .user_peers = USER_CLIENTS,
         .user_bytes = USER_BYTES,

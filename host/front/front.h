@@ -24,6 +24,7 @@ typedef struct Front {
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */
     List uploads;          /* ClientUpload; see ops/files.c */
+    List pieces;           /* PiecesOfPeer; see ops/pieces.c */
     List parked;           /* Requests: until all adoptions are settled */
     /* Ends all sessions, or leaves them to the next controller. */
     void (*shutdown)(void *userdata, bool keep);

@@ -45,6 +45,30 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
 /* Forgets the uploads that a client has begun and not ended, as the client is gone. */
 void uploads_client_gone(Front *front, Peer peer);
 
+/* ---- pieces of files that clients fetch: a few of one connection at once, and none while the client leaves
+ * much unread; the requests for others wait, and the controller does not hold what they would bring ---- */
+
+/* Bytes that a client may have left unread when one is begun. */
+#define PIECES_UNREAD ((size_t)1 << 20)
+
+typedef struct Piece {
+    Front *front;
+    struct PiecesOfPeer *of;
+    Request *request;
+} Piece;
+
+/* Begins one for the request. NULL when that is parked, to be handled anew later, or has failed. */
+Piece *piece_begin(Front *front, Request *request, const msgpack_object_map *body);
+/* Frees one whose request has been answered, and has the next one begin. */
+void piece_end(Piece *piece);
+
+/* The client has read all but that. */
+void pieces_resume(Front *front, Peer peer);
+/* The client is gone: its requests that wait are forgotten. */
+void pieces_client_gone(Front *front, Peer peer);
+/* The controller is closing: all that wait fail. */
+void pieces_shut_down(Front *front);
+
 /* ---- queries: what is asked of a session's supervisor beside its calls, for a client ---- */
 
 typedef struct Query {

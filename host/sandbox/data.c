@@ -100,7 +100,7 @@ static int check(const Paths *paths, uid_t user, const char *directory, Problem 
 /* ---- opening ---- */
 
 #define PATIENCE (30 * NSEC_PER_SEC)
-/* Of one user at once: whoever waits for one may have others open. */
+/* Openings of one user at once: whoever waits for one may have others open. */
 #define OPENINGS_MAX 256u
 
 struct DataOpening {
@@ -166,7 +166,7 @@ static void on_opened(void *userdata, int fd)
     begin_next(all, user);
 }
 
-/* One that is under way stays, for its user's next ones wait for it. */
+/* Keeps an opening that is under way, for its user's next ones wait for it. */
 static void on_due(LoopTimer *timer)
 {
     DataOpening *opening = container_of(timer, DataOpening, timer);

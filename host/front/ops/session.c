@@ -48,12 +48,12 @@ static void attach(const Front *front, Session *session, Request *request, const
 }
 
 /* A session that is to be opened. */
-typedef struct Opened {
+typedef struct OpenRequest {
     MsgOpen said;
     const RequestDirectory *data;
-} Opened;
+} OpenRequest;
 
-static void begin_new(Front *front, Request *request, const Opened *opened, const FromTemplate *from,
+static void begin_new(Front *front, Request *request, const OpenRequest *opened, const FromTemplate *from,
                       const msgpack_object_map *body)
 {
     char name[LIMIT_SESSION_NAME + 1];
@@ -83,7 +83,7 @@ static void begin_new(Front *front, Request *request, const Opened *opened, cons
 
 /* Opens a new session. The request may have waited, and the client that is to restore the session may have
  * gone meanwhile: then it is forgotten. */
-static void open_new(Front *front, Request *request, Opened *open, const msgpack_object_map *body)
+static void open_new(Front *front, Request *request, OpenRequest *open, const msgpack_object_map *body)
 {
     FromTemplate from;
 
@@ -108,7 +108,7 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
                           (int)path.size, path.data);
 }
 
-static void open_session(Front *front, Request *request, Opened *opened, const msgpack_object_map *body)
+static void open_session(Front *front, Request *request, OpenRequest *opened, const msgpack_object_map *body)
 {
     const MsgOpen *open = &opened->said;
     Session *session = sessions_holder(front->sessions, request->user, open->session);
@@ -137,7 +137,7 @@ static void attach_only(Front *front, Request *request, const MsgOpen *open, con
 
 static void handle_open(Front *front, Request *request, const msgpack_object_map *body)
 {
-    Opened open;
+    OpenRequest open;
     MsgOpen *said = &open.said;
 
     if (!op_decode(request, said, MsgOpen, body) ||
