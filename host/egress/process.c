@@ -11,7 +11,7 @@
 #include "host/egress/internal.h"
 #include "host/egress/protocol.h"
 #include "proto/base/log.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 
 #define SCHEMA_FILE "host/egress/protocol.def"
 #include "proto/schema/as_tables.h"
