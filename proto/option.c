@@ -248,7 +248,8 @@ void option_variable(const Option *option, char *ret, size_t size)
         *c = (char)toupper((unsigned char)*c);
 }
 
-void option_usage(const Option *option, char *ret, size_t size)
+/* "-t, --timeout SECONDS", or "    --memory SIZE" */
+static void option_usage(const Option *option, char *ret, size_t size)
 {
     char letter[] = {'-', option->letter, ',', ' ', '\0'};
     char flag[64];
