@@ -6,7 +6,7 @@ import limpet
 import pytest
 
 from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
-from .test_idle import PLACE, idle, row, times_woken  # noqa: F401
+from .test_idle import PLACE, SLOW, idle, row, times_woken  # noqa: F401
 
 EVERYTHING = """
 import sqlite3, threading
@@ -87,3 +87,18 @@ def test_one_that_cannot_be_saved_stays_awake(host, idle):
     assert row(host.client, session).status == "idle"
     assert session.run("n").result == "41"
     wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
+
+
+def test_one_whose_interpreter_is_lost_over_it_can_sleep_later(host, idle):
+    session = idle(ttl=600, checkpoint="always")
+    session.run(host.code(SLOW)).check()
+    pid = session.run("os.getpid()").result
+    sleeping = Asking(session.sleep)
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    session.exec(["kill", "-9", pid])
+    with pytest.raises(limpet.Internal, match="the interpreter was lost"):
+        sleeping.result()
+    go(host, session.name)
+    session.sleep()
+    result = session.run("n")
+    assert (result.result, result.state, result.epoch) == ("41", "rolled_back", 2)
