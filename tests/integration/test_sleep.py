@@ -147,3 +147,13 @@ def test_what_could_not_come_is_told_though_it_slept_again(host, idle):
     result = session.run("n")
     assert (result.result, result.state) == ("41", "kept")
     assert [note.partition(":")[0] for note in result.restored] == ["lock"]
+
+
+def test_a_rollback_after_it_tells_the_call_before(host, idle):
+    """Also where no checkpoint is kept."""
+    session = idle(ttl=600, checkpoint="off")
+    session.run("n = 41")
+    session.sleep()
+    result = session.run("n = 0\n1 / 0", on_error="rollback")
+    assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 1)
+    assert session.run("n").result == "41"

@@ -331,7 +331,7 @@ int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Chec
     int r = thaw(branch, CHECKPOINT_AUTOMATIC, kept, -1, ret);
 
     if (r == 0)
-        (*ret)->execution_count = execution_count;
+        (*ret)->execution_count = (*ret)->calls = execution_count;
     return r;
 }
 
