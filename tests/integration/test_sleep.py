@@ -157,3 +157,12 @@ def test_a_rollback_after_it_tells_the_call_before(host, idle):
     result = session.run("n = 0\n1 / 0", on_error="rollback")
     assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 1)
     assert session.run("n").result == "41"
+
+
+def test_what_could_not_come_is_told_by_a_branch_that_took_its_place(host, idle):
+    session = idle(ttl=600)
+    session.run("import threading\nn, lock = 41, threading.Lock()")
+    session.sleep()
+    os.unlink(host.files(session.name, PLACE, "memory"))
+    session.commit(session.branch("try"))
+    assert [note.partition(":")[0] for note in session.run("n").restored] == ["lock"]

@@ -606,6 +606,12 @@ void branch_take_place(Branch *branch, Branch *of)
     branch_end_processes(of);
     branch->epoch = of->epoch + 1;
     branch->execution_count = MAX(branch->execution_count, of->execution_count);
+    if (of->is_restored) { /* no record has told it yet */
+        notes_deinit(&branch->restored);
+        branch->restored = of->restored;
+        of->restored = NOTES_NULL;
+        branch->is_restored = true;
+    }
     list_remove(&branch->link);
     list_append(of->link.next, &branch->link); /* right behind it */
     branch->number = of->number;
