@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 
 /* As much as a unix socket holds: whole messages, several where they follow each other. */
 #define READ_SIZE ((size_t)256 << 10)

@@ -12,6 +12,7 @@
 #include <linux/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "guest/memory/memory.h"
 
@@ -42,6 +43,8 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 #define MAPS_SIZE (64u << 10)
 
+#define PIECE_SIZE ((size_t)256 << 10)
+
 typedef struct OwnMapping {
     uint64_t start, end;
     const char *name; /* ends with the line */
@@ -60,6 +63,7 @@ static struct {
     size_t n;
     ReadPart parts[PARTS];
     char maps[MAPS_SIZE];
+    _Alignas(8) uint8_t piece[PIECE_SIZE];
     _Alignas(16) char stack[32u << 10];
 } loader;
 
@@ -270,16 +274,41 @@ static void check_kernel(void)
     require(kernels == 0, "it was written under another kernel");
 }
 
-/* Deadlines would be far away, and what was not written to the disk before is lost. */
-static void check_boot(void)
+/* Whatever waits for a deadline would wait for longer, perhaps for days. */
+static void check_clock(void)
+{
+    struct timespec now = {0};
+
+    RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    require((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >= loader.index.head->clock,
+            "its deadlines are of a clock that is ahead of this one, as after a restart of the machine");
+}
+
+static bool is_of_this_boot(void)
 {
     char id[64];
     int fd = (int)RAW(SYS_open, MEMORY_BOOT_ID, O_RDONLY | O_CLOEXEC);
     long n = RAW(SYS_read, fd, id, sizeof(id));
 
     RAW(SYS_close, fd);
-    require(n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot,
-            "the machine has been restarted since it was written");
+    return n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot;
+}
+
+/* A machine that fails may not have written all of it to the disk. */
+static void check_contents(void)
+{
+    uint64_t sum = 0, at = sizeof(MemoryHead), end = loader.index.head->size;
+
+    if (is_of_this_boot())
+        return;
+    while (at < end) {
+        size_t n = end - at < PIECE_SIZE ? end - at : PIECE_SIZE;
+
+        require(read_at(loader.piece, n, at), "it cannot be read");
+        sum = memory_sum(sum, loader.piece, n);
+        at += n;
+    }
+    require(sum == loader.index.head->sum, "it was not written to the disk before the machine stopped");
 }
 
 /* Numbers of devices and inodes differ from one container to the next. What is shared with a file has changed
@@ -297,9 +326,7 @@ static bool is_same(const MemoryMapping *mapping)
     RAW(SYS_close, fd);
     if (r < 0 || n < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size)
         return false;
-    return mapping->kind == MEMORY_SHARED_FILE ||
-           (st.st_mtim.tv_sec == file->seconds && st.st_mtim.tv_nsec == file->nanoseconds &&
-            memory_hash(page, (size_t)n) == file->hash);
+    return mapping->kind == MEMORY_SHARED_FILE || memory_file_hash(page, (size_t)n, &st) == file->hash;
 }
 
 static void check_files(void)
@@ -488,8 +515,9 @@ __attribute__((used)) static _Noreturn void begin(const long *arguments)
     read_index((const char *)arguments[2]); /* NULL where there is none. NOLINT */
     read_own();
     check_kernel();
-    check_boot();
+    check_clock();
     check_files();
+    check_contents();
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "call become"
                      :

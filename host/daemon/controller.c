@@ -284,6 +284,7 @@ static void end_with_session(Controller *controller)
     if (!controller->sandboxes.engine->ops->single || controller->front.closing)
         return;
     controller->front.closing = true;
+    pool_stop(controller->pool);
     loop_timer_set(controller->loop, &controller->ending_timer, clock_now() + REPLY_SECONDS * NSEC_PER_SEC,
                    on_session_over);
 }

@@ -103,8 +103,12 @@ static int name_directory(const Sandbox *sandbox, const char *name, char ret[sta
                           Problem *problem)
 {
     const bool single = sandbox->all->engine->ops->single;
+    const Sandbox *first = container_of(sandbox->all->list.next, Sandbox, link);
 
-    if (single && sandbox->all->list.next->next != &sandbox->all->list)
+    if (single && first != sandbox && first->state == SANDBOX_WARMING)
+        return problem_set(problem, ERR_UNAVAILABLE,
+                           "the sandbox of this pod still imports its modules; ask again soon");
+    if (single && first != sandbox)
         return problem_set(problem, ERR_LIMIT_REACHED,
                            "a pod has one session at a time, and this one has one; use another pod");
     if (single)
