@@ -10,8 +10,8 @@ import time
 import limpet
 
 from .killed import Asking, supervisor, wait_for
-from .test_sleep import sleep_after_kill
 from .state_model import NEVER_PICKLED, READ, StateModel, same
+from .test_sleep import sleep_after_kill
 
 SESSIONS = 3
 ASLEEP = ".limpet-saved-idle"
@@ -163,8 +163,13 @@ class LifeModel(StateModel):
             else:
                 raise AssertionError("a session without a container ran a call")
 
-    def do_restart(self):
+    def again(self):
+        """Another controller, to which the client is connected."""
         self.host.again()
+        self.host.client.sessions()
+
+    def do_restart(self):
+        self.again()
 
     def do_restart_under(self, line):
         """The controller dies while a call runs, which may have to wake the session; the client finds the answer with the next
@@ -173,7 +178,7 @@ class LifeModel(StateModel):
         code = f"print('on', flush=True); import time; time.sleep(0.3)\na = globals().get('a', 0) + 1\n{READ}"
         call = Asking(line.session.run, code, on_stdout=lambda text: began.set())
         assert began.wait(60)
-        self.host.again()
+        self.again()
         result = call.result()
         line.kept(result, {**line.variables, "a": line.variables.get("a", 0) + 1})
         same(result.result, line.variables)
@@ -182,7 +187,7 @@ class LifeModel(StateModel):
         """The answer of something that the controller is killed over; None where there is none."""
         asking = Asking(ask, *args)
         time.sleep(after)
-        self.host.again()
+        self.again()
         try:
             return asking.result()
         except (limpet.Unavailable, limpet.Busy, limpet.SaveFailed, limpet.NoSuchSession, limpet.SessionExists, limpet.Internal):

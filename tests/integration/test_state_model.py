@@ -24,7 +24,7 @@ def replayed():
         return ast.literal_eval(file.read())
 
 
-@pytest.mark.parametrize("length", [80, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("length", [60, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["auto", "always", "off"])
 def test_sessions_do_what_the_model_says(host, mode, length):
     seed = int(os.environ.get("LIMPET_MODEL_SEED", random.randrange(1 << 32)))
