@@ -24,6 +24,7 @@
 #include "host/privilege/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/program.h"
 
 /* ---- the controller apart from root's rights ---- */
 
@@ -280,6 +281,7 @@ static int act(Action action, Options *options)
     if (action == ACTION_DETACH &&
         ((status = service_start(&paths)) >= 0 || (status = detach(&paths, &report)) >= 0))
         return status;
+    raise_descriptor_limit();
     return serve(options, &paths, report);
 }
 
