@@ -174,3 +174,16 @@ const msgpack_object *map_find(const msgpack_object_map *map, const char *key)
     }
     return NULL;
 }
+
+const char *message_name(unsigned kind)
+{
+    switch (kind) {
+#define MESSAGE(number, name, text, direction)                                                               \
+    case number:                                                                                             \
+        return text;
+#include "proto/messages.def"
+#undef MESSAGE
+    default:
+        return "unknown";
+    }
+}

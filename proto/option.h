@@ -52,9 +52,6 @@ int option_set(const Option *option, void *values, const char *called, const cha
 /* Refuses a stored number that is out of range. */
 int option_check(const Option *option, const void *values, Problem *problem);
 
-/* "-t, --timeout SECONDS", or "    --memory SIZE" */
-void option_usage(const Option *option, char *ret, size_t size);
-
 /* "--start-timeout" and "LIMPET_START_TIMEOUT" */
 void option_flag(const Option *option, char *ret, size_t size);
 void option_variable(const Option *option, char *ret, size_t size);

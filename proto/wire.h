@@ -13,7 +13,17 @@
 #include "proto/base/buf.h"
 #include "proto/base/problem.h"
 #include "proto/limits.h"
-#include "proto/messages.h"
+
+/* The message numbers. */
+typedef enum MessageKind {
+    MSG_NONE = 0,
+#define MESSAGE(number, name, text, direction) MSG_##name = number,
+#include "proto/messages.def"
+#undef MESSAGE
+} MessageKind;
+
+/* "run" for MSG_RUN; "unknown" for a number not in the table. */
+const char *message_name(unsigned kind);
 
 /* Checks that `size` bytes are exactly one msgpack object within the limits. 0, or -EMSGSIZE (deeper, or more
  * nodes or keys than allowed), -ENOMEM (maps with many keys need 128 KB), -EBADMSG (anything else wrong). Map

@@ -16,6 +16,12 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore::limpet.LimpetWarning")
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Names a long value by its size: the name of the test that runs is a variable of the environment, which is limited, and
+    which sanitizers read from end to end each time."""
+    return f"{argname}-of-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > 100 else None
+
+
 def pytest_collection_modifyitems(config, items):
     """LIMPET_TEST_ONLY is a file with the only tests to run, or the only files of tests, one a line."""
     if path := os.environ.get("LIMPET_TEST_ONLY"):

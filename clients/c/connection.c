@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 #include "proto/limits.h"
 
 /* A whole output message with what is around it. */

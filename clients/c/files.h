@@ -10,9 +10,6 @@
 int files_ask_with(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once, Reply *reply,
                    void *ret, const Schema *schema);
 
-/* Writes a piece of a new file, and makes of *piece what the next one begins with. */
-int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece);
-
 /* Leaves `size` bytes that are zero: a hole where `fd` can have one at its position. 0 or a negative errno.
  */
 int skip_bytes(int fd, uint64_t size);

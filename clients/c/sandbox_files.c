@@ -262,7 +262,8 @@ int limpet_files_read(LimpetClient *client, const char *session, const char *pat
     return client_result(client, r);
 }
 
-int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece)
+/* Writes a piece of a new file, and makes of *piece what the next one begins with. */
+static int files_write_piece(LimpetClient *client, const char *session, MsgFileWrite *piece)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     const MsgFileAsk what = {.has_write = true, .write = *piece};

@@ -100,21 +100,5 @@ int regular_open(int directory, const char *path, bool is_beneath, struct stat *
 /* As many bytes as there are, up to `size`, or a negative errno. */
 ssize_t read_up_to(int fd, uint8_t *to, size_t size, off_t offset);
 
-/* ---- new files ---- */
-
-/* A file that has no name yet, in the directory that it will be in. */
-typedef struct NewFile {
-    int directory, fd;
-    char name[24]; /* of a temporary one, where the file system knows no files without a name; otherwise "" */
-} NewFile;
-
-#define NEW_FILE_NULL ((NewFile){.directory = -1, .fd = -1})
-
 /* Prefix of the names of temporary files. Nothing is told of those. */
 #define TEMPORARY ".limpet-"
-
-/* Begins one; the directory is taken. */
-int new_file_begin(NewFile *ret, int directory);
-/* Puts the file in its place, or in that of a file which is there. */
-int new_file_end(NewFile *file, const char *name, mode_t mode);
-void new_file_deinit(NewFile *file);

@@ -10,6 +10,14 @@
 #include "guest/files/files.h"
 #include "proto/base/fdio.h"
 
+/* A file that has no name yet, in the directory that it will be in. */
+typedef struct NewFile {
+    int directory, fd;
+    char name[24]; /* of a temporary one, where the file system knows no files without a name; otherwise "" */
+} NewFile;
+
+#define NEW_FILE_NULL ((NewFile){.directory = -1, .fd = -1})
+
 #define MODE_MASK 01777
 
 /* ---- a new file ---- */
@@ -23,7 +31,8 @@ static void temporary_name(char ret[static 24])
     snprintf(ret, 24, TEMPORARY "%015llx", (unsigned long long)(random >> 4));
 }
 
-int new_file_begin(NewFile *ret, int directory)
+/* Begins one; the directory is taken. */
+static int new_file_begin(NewFile *ret, int directory)
 {
     *ret = (NewFile){.directory = directory};
     ret->fd = openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
@@ -53,7 +62,8 @@ static int name_file(NewFile *file)
     return -errno;
 }
 
-int new_file_end(NewFile *file, const char *name, mode_t mode)
+/* Puts the file in its place, or in that of a file which is there. */
+static int new_file_end(NewFile *file, const char *name, mode_t mode)
 {
     int r = fchmod(file->fd, mode & MODE_MASK) < 0 ? -errno : name_file(file);
 
@@ -64,7 +74,7 @@ int new_file_end(NewFile *file, const char *name, mode_t mode)
     return r;
 }
 
-void new_file_deinit(NewFile *file)
+static void new_file_deinit(NewFile *file)
 {
     if (file->name[0])
         unlinkat(file->directory, file->name, 0);

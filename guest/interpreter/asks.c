@@ -4,11 +4,10 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/reply.h"
-#include "guest/interpreter/stream.h"
+#include "guest/interpreter/output.h"
 #include "guest/interpreter/values.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"

@@ -395,6 +395,7 @@ static PyObject *run_python(const CellRequest *cell, PyObject *source)
     if (!filename || source_register(filename, source) < 0 || compile_cell(source, filename, &compiled) < 0)
         return NULL;
     memory_limit_begin_cell();
+    guard_end_runtime();
     PyObject *value = run_compiled(&compiled);
     memory_limit_end_cell();
     return value;

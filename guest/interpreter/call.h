@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/reply.h"
+#include "guest/interpreter/link.h"
 #include "proto/base/base.h"
 #include "proto/wire.h"
 

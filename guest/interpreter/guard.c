@@ -6,10 +6,10 @@
 #include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/pyref.h"
 
-/* The namespace of the module `builtins`, which every cell finds as it was. Names that a cell has added stay.
- */
+/* The namespace of the module `builtins`. Names that a cell has added stay. */
 static struct {
     PyObject *dict, *copy;
+    PyObject *chosen; /* dict of those that cells have replaced */
     uint64_t version; /* of the dictionary: another one after each change */
 } builtins;
 
@@ -56,10 +56,26 @@ static int builtins_init(void)
 
     builtins.dict = module ? Py_NewRef(PyModule_GetDict(module)) : NULL;
     builtins.copy = builtins.dict ? PyDict_Copy(builtins.dict) : NULL;
-    if (!builtins.copy || watch() < 0)
+    builtins.chosen = PyDict_New();
+    if (!builtins.copy || !builtins.chosen || watch() < 0)
         return -1;
     builtins.version = version_now();
     return 0;
+}
+
+/* Remembers what cells have put in place of a builtin, unless it cannot be called as that can. */
+static void builtins_choose(void)
+{
+    PyObject *name, *original;
+    Py_ssize_t at = 0;
+
+    PyDict_Clear(builtins.chosen);
+    while (PyDict_Next(builtins.copy, &at, &name, &original)) {
+        PyObject *value = PyDict_GetItemWithError(builtins.dict, name);
+
+        if (value && value != original && (PyCallable_Check(value) || !PyCallable_Check(original)))
+            PyDict_SetItem(builtins.chosen, name, value);
+    }
 }
 
 /* Costs next to nothing where nobody has touched it. */
@@ -67,31 +83,36 @@ static void builtins_restore(void)
 {
     if (builtins.version == version_now())
         return;
+    builtins_choose();
     PyDict_Update(builtins.dict, builtins.copy);
     builtins.version = version_now();
 }
 
-/* An entry of a module's namespace that every cell finds as it was. */
+/* An entry of a module's namespace that is put back: where it is another one, or cannot do what it is for. */
 typedef struct Guarded {
     PyObject *dict, *key, *value;
+    const char *method; /* of a stream; NULL: it is no other one */
 } Guarded;
 
 enum { KEPT_STDOUT, KEPT_STDERR };
 
-static const char *const kept_in_sys[] = {
-    [KEPT_STDOUT] = "stdout",
-    [KEPT_STDERR] = "stderr",
-    "modules",
-    "stdin",
-    "__stdin__",
-    "__stdout__",
-    "__stderr__",
+static const struct {
+    const char *name, *method;
+} kept_in_sys[] = {
+    [KEPT_STDOUT] = {"stdout", "write"},
+    [KEPT_STDERR] = {"stderr", "write"},
+    {"stdin", "readline"},
+    {"__stdin__", "readline"},
+    {"__stdout__", "write"},
+    {"__stderr__", "write"},
+    {"modules", NULL},
 };
 static const char *const kept_in_main[] = {"__name__", "__builtins__"};
 
 static struct {
     Guarded kept[ARRAY_SIZE(kept_in_sys) + ARRAY_SIZE(kept_in_main)];
     size_t kept_count;
+    PyThreadState *untraced; /* whose functions for tracing wait */
     PyObject *main_name, *main_module;
     PyObject *modules;                        /* copy of sys.modules */
     PyObject *linecache, *linecache_copy;     /* namespaces */
@@ -100,14 +121,14 @@ static struct {
     int recursion_limit;
 } guard;
 
-static int keep(PyObject *dict, const char *name)
+static int keep(PyObject *dict, const char *name, const char *method)
 {
     PyObject *value = PyDict_GetItemString(dict, name);
     PyObject *key = PyUnicode_InternFromString(name);
 
     if (!value || !key)
         return -1;
-    guard.kept[guard.kept_count++] = (Guarded){dict, key, Py_NewRef(value)};
+    guard.kept[guard.kept_count++] = (Guarded){dict, key, Py_NewRef(value), method};
     return 0;
 }
 
@@ -125,11 +146,11 @@ static int keep_entries(void)
     if (!sys)
         return -1;
     for (size_t i = 0; i < ARRAY_SIZE(kept_in_sys); i++) {
-        if (keep(sys, kept_in_sys[i]) < 0)
+        if (keep(sys, kept_in_sys[i].name, kept_in_sys[i].method) < 0)
             return -1;
     }
     for (size_t i = 0; i < ARRAY_SIZE(kept_in_main); i++) {
-        if (keep(runtime.main_dict, kept_in_main[i]) < 0)
+        if (keep(runtime.main_dict, kept_in_main[i], NULL) < 0)
             return -1;
     }
     return 0;
@@ -172,11 +193,23 @@ int guard_init(void)
     return 0;
 }
 
+/* Returns whether a stream has the method, and is not closed. */
+static bool is_stream(PyObject *object, const char *method)
+{
+    _pyref_ PyObject *found = PyObject_GetAttrString(object, method);
+    _pyref_ PyObject *closed = found ? PyObject_GetAttrString(object, "closed") : NULL;
+
+    PyErr_Clear();
+    return found && PyCallable_Check(found) && closed != Py_True;
+}
+
 static void restore_entries(void)
 {
     for (size_t i = 0; i < guard.kept_count; i++) {
         const Guarded *k = &guard.kept[i];
-        if (PyDict_GetItemWithError(k->dict, k->key) != k->value)
+        _pyref_ PyObject *value = Py_XNewRef(PyDict_GetItemWithError(k->dict, k->key));
+
+        if (value != k->value && !(value && k->method && is_stream(value, k->method)))
             PyDict_SetItem(k->dict, k->key, k->value);
     }
 }
@@ -193,12 +226,8 @@ static void restore_modules(void)
 
 static void restore_thread(void)
 {
-    PyThreadState *state = PyThreadState_Get();
-
-    if (state->c_tracefunc)
-        PyEval_SetTrace(NULL, NULL);
-    if (state->c_profilefunc)
-        PyEval_SetProfile(NULL, NULL);
+    if (!guard.untraced)
+        PyThreadState_EnterTracing(guard.untraced = PyThreadState_Get());
     if (Py_GetRecursionLimit() < guard.recursion_limit)
         Py_SetRecursionLimit(guard.recursion_limit);
 }
@@ -238,6 +267,17 @@ void guard_begin_runtime(void)
     restore_modules();
     builtins_restore();
     PyDict_Update(guard.linecache, guard.linecache_copy);
+    PyErr_Clear();
+}
+
+void guard_end_runtime(void)
+{
+    if (guard.untraced == PyThreadState_Get()) {
+        guard.untraced = NULL;
+        PyThreadState_LeaveTracing(PyThreadState_Get());
+    }
+    if (PyDict_GET_SIZE(builtins.chosen) > 0)
+        PyDict_Update(builtins.dict, builtins.chosen);
     PyErr_Clear();
 }
 

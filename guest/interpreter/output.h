@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "guest/interpreter/pyref.h"
 #include "guest/ring.h"
 
 /* A stream's way out: a ring of nearly 64 KB before a descriptor. What is in it is flushed when it is half
@@ -55,18 +56,7 @@ void sinks_begin_child(void);
 /* Takes all of it if there is room, never waiting for the descriptor. */
 bool sink_append(Sink *sink, const void *bytes, size_t n);
 
-/* Returns whether it is to be flushed before more comes; `bytes` were appended last. */
-bool sink_is_due(const Sink *sink, const void *bytes, size_t n);
-
-/* Writes bytes for which there is no room: flushes, and writes once to the descriptor itself. Returns how
- * many are gone, those that nobody reads any more included, or -EINTR after a signal. */
-ssize_t sink_write(Sink *sink, const void *bytes, size_t n);
-
-/* Flushes; what cannot be written because nobody reads any more is dropped. 0, or -EINTR after a signal, with
- * the rest kept for the next flush. */
-int sink_flush(Sink *sink);
-
-/* The same for both, whatever signals come. */
+/* Flushes both, whatever signals come; what cannot be written because nobody reads any more is dropped. */
 void sinks_flush(void);
 
 /* The supervisor is about to be told that the call is over, and takes what is in the rings then: waits until
@@ -75,3 +65,15 @@ void sinks_hand_over(void);
 
 /* Before the end that a signal brings: a mark for what has none. For a signal handler. */
 void sinks_mark(void);
+
+/* `_limpet.Stream`, what is below sys.stdout and sys.stderr: a stream of bytes that puts them into a sink,
+ * and cannot be closed. */
+
+/* Adds the type, and `stdout` and `stderr`, to the module `_limpet`. */
+int stream_add(PyObject *module);
+
+/* The stream object of descriptor 1 or 2; borrowed, NULL before `_limpet` was imported. */
+PyObject *stream_object(int fd);
+
+/* Flushes both. -1 with an exception when a signal handler raised. */
+int stream_flush_all(void);

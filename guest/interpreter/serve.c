@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
@@ -17,7 +17,6 @@
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/reply.h"
 
 /* Around Python code of ours that runs between two cells, and what it calls: output of that has no cell to
  * belong to, and goes nowhere. With the GIL, on the main thread. */
@@ -316,6 +315,7 @@ int serve(void)
     int fds[CHANNEL_FDS], r;
 
     do {
+        guard_end_runtime();
         rest();
         PyThreadState *saved = PyEval_SaveThread();
         r = inbox_next(&frame, fds);

@@ -6,7 +6,8 @@
 
 #include "proto/wire.h"
 
-int utf8_view(PyObject *str, Utf8 *ret)
+/* The bytes of a str. -1 with a MemoryError. */
+static int utf8_view(PyObject *str, Utf8 *ret)
 {
     Py_ssize_t size;
     const char *data = PyUnicode_AsUTF8AndSize(str, &size);

@@ -13,9 +13,6 @@ typedef struct Utf8 {
 
 #define UTF8_NULL ((Utf8){0})
 
-/* -1 with a MemoryError. */
-int utf8_view(PyObject *str, Utf8 *ret);
-
 static inline void utf8_deinit(Utf8 *text)
 {
     Py_CLEAR(text->owner);

@@ -1,5 +1,6 @@
 /* Without the C library, as the loader is. */
 #include <cpuid.h>
+#include <elf.h>
 
 #include "guest/memory/memory.h"
 
@@ -167,6 +168,61 @@ static uint64_t hash_processor(void)
 uint64_t memory_hash(const void *bytes, size_t n)
 {
     return mix(BASIS, bytes, n);
+}
+
+uint64_t memory_sum(uint64_t sum, const void *bytes, size_t n)
+{
+    const uint64_t *words = bytes;
+
+    for (size_t i = 0; i < n / sizeof(*words); i++)
+        sum = ((sum << 5 | sum >> 59) ^ words[i]) * PRIME;
+    return sum;
+}
+
+/* ---- files ---- */
+
+#define ALIGNED(size) (((size) + 3) / 4 * 4)
+
+/* Looks through the notes of `size` at `at`, as far as they are there. */
+static bool has_id_note(const uint8_t *page, size_t n, uint64_t at, uint64_t size)
+{
+    uint64_t end = size < n && at < n - size ? at + size : n;
+
+    while (at % 4 == 0 && at < end && end - at >= sizeof(Elf64_Nhdr)) {
+        const Elf64_Nhdr *note = (const void *)(page + at);
+
+        const uint8_t *name = (const void *)(note + 1);
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && end - at >= sizeof(*note) + 4 &&
+            name[0] == 'G' && name[1] == 'N' && name[2] == 'U')
+            return true;
+        at += sizeof(*note) + ALIGNED((uint64_t)note->n_namesz) + ALIGNED((uint64_t)note->n_descsz);
+    }
+    return false;
+}
+
+static bool has_build_id(const uint8_t *page, size_t n)
+{
+    const Elf64_Ehdr *head = (const void *)page;
+
+    if (n < sizeof(*head) || head->e_ident[EI_MAG0] != ELFMAG0 || head->e_ident[EI_MAG1] != ELFMAG1 ||
+        head->e_ident[EI_MAG2] != ELFMAG2 || head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_phoff % 8 != 0)
+        return false;
+    for (uint64_t i = 0; i < head->e_phnum && head->e_phoff < n; i++) {
+        const Elf64_Phdr *part = (const Elf64_Phdr *)(const void *)(page + head->e_phoff) + i;
+
+        if ((const uint8_t *)(part + 1) > page + n)
+            return false;
+        if (part->p_type == PT_NOTE && has_id_note(page, n, part->p_offset, part->p_filesz))
+            return true;
+    }
+    return false;
+}
+
+uint64_t memory_file_hash(const void *page, size_t n, const struct stat *st)
+{
+    uint64_t hash = memory_hash(page, n);
+
+    return has_build_id(page, n) ? hash : mix(hash, &st->st_mtim, sizeof(st->st_mtim));
 }
 
 MemoryFit memory_fit(const void *vdso, size_t size)

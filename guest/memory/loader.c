@@ -1,7 +1,9 @@
 /* limpet-interpreter-loader [FILE]: becomes the frozen copy whose memory is in the file, or behind descriptor
- * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. The
- * supervisor starts it as it starts an interpreter: without powers, in the session's directory, with a
- * channel as 3, on which it says why it cannot.
+ * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. A
+ * large file is mapped as well, so that its pages come as they are touched; only code of its own session
+ * could change it, which could as well change the memory. The supervisor starts it as it starts an
+ * interpreter: without powers, in the session's directory, with a channel as 3, on which it says why it
+ * cannot.
  *
  * A program without the C library, at an address that nobody else uses: it replaces everything that is mapped
  * in its process but itself. All is checked before; but whoever wrote the file could as well run code in this
@@ -12,6 +14,8 @@
 #include <linux/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
 
 #include "guest/memory/memory.h"
 
@@ -42,6 +46,14 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 #define MAPS_SIZE (64u << 10)
 
+#define PIECE_SIZE ((size_t)256 << 10)
+
+/* A smaller file is read in a moment, and leaves the disk. */
+#define MAPPED_LEAST ((uint64_t)16 << 20)
+
+/* Each run becomes a mapping, which every later copy of the process takes time for. */
+#define MAPPED_RUNS_MAX 8192u
+
 typedef struct OwnMapping {
     uint64_t start, end;
     const char *name; /* ends with the line */
@@ -60,6 +72,7 @@ static struct {
     size_t n;
     ReadPart parts[PARTS];
     char maps[MAPS_SIZE];
+    _Alignas(8) uint8_t piece[PIECE_SIZE];
     _Alignas(16) char stack[32u << 10];
 } loader;
 
@@ -134,12 +147,22 @@ static bool is_magic(const char *magic)
     return true;
 }
 
+/* The file is on the disk until all that became the copy has ended: there is to be room for the next one, and
+ * for what code writes. */
+static bool is_worth_mapping(const MemoryHead *head)
+{
+    struct statfs disk = {0};
+
+    return head->size >= MAPPED_LEAST && head->runs <= MAPPED_RUNS_MAX &&
+           RAW(SYS_fstatfs, loader.file, &disk) == 0 &&
+           (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize / 4 > head->size;
+}
+
 static void read_index(const char *path)
 {
     MemoryHead head;
     struct stat st = {0};
 
-    loader.shares = !path;
     loader.file =
         path ? (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : DESCRIPTOR;
     require(loader.file != -ENOENT, "none was kept");
@@ -153,6 +176,7 @@ static void read_index(const char *path)
     void *bytes = room(MEMORY_INDEX_START, size);
     require(read_at(bytes, size, 0), "it cannot be read");
     *(MemoryHead *)bytes = head;
+    loader.shares = !path || is_worth_mapping(&head);
     loader.index = memory_index(bytes);
     loader.content = size;
 
@@ -270,16 +294,41 @@ static void check_kernel(void)
     require(kernels == 0, "it was written under another kernel");
 }
 
-/* Deadlines would be far away, and what was not written to the disk before is lost. */
-static void check_boot(void)
+/* Whatever waits for a deadline would wait for longer, perhaps for days. */
+static void check_clock(void)
+{
+    struct timespec now = {0};
+
+    RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    require((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >= loader.index.head->clock,
+            "its deadlines are of a clock that is ahead of this one, as after a restart of the machine");
+}
+
+static bool is_of_this_boot(void)
 {
     char id[64];
     int fd = (int)RAW(SYS_open, MEMORY_BOOT_ID, O_RDONLY | O_CLOEXEC);
     long n = RAW(SYS_read, fd, id, sizeof(id));
 
     RAW(SYS_close, fd);
-    require(n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot,
-            "the machine has been restarted since it was written");
+    return n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot;
+}
+
+/* A machine that fails may not have written all of it to the disk. */
+static void check_contents(void)
+{
+    uint64_t sum = 0, at = sizeof(MemoryHead), end = loader.index.head->size;
+
+    if (is_of_this_boot())
+        return;
+    while (at < end) {
+        size_t n = end - at < PIECE_SIZE ? end - at : PIECE_SIZE;
+
+        require(read_at(loader.piece, n, at), "it cannot be read");
+        sum = memory_sum(sum, loader.piece, n);
+        at += n;
+    }
+    require(sum == loader.index.head->sum, "it was not written to the disk before the machine stopped");
 }
 
 /* Numbers of devices and inodes differ from one container to the next. What is shared with a file has changed
@@ -297,9 +346,7 @@ static bool is_same(const MemoryMapping *mapping)
     RAW(SYS_close, fd);
     if (r < 0 || n < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size)
         return false;
-    return mapping->kind == MEMORY_SHARED_FILE ||
-           (st.st_mtim.tv_sec == file->seconds && st.st_mtim.tv_nsec == file->nanoseconds &&
-            memory_hash(page, (size_t)n) == file->hash);
+    return mapping->kind == MEMORY_SHARED_FILE || memory_file_hash(page, (size_t)n, &st) == file->hash;
 }
 
 static void check_files(void)
@@ -354,7 +401,7 @@ static int open_file(const MemoryMapping *mapping)
 static bool maps_runs(const MemoryMapping *mapping)
 {
     return loader.shares && (mapping->kind == MEMORY_ANONYMOUS || mapping->kind == MEMORY_FILE) &&
-           !(mapping->prot & PROT_EXEC) && !(mapping->advice & MEMORY_WIPED);
+           mapping->prot & PROT_READ && !(mapping->prot & PROT_EXEC) && !(mapping->advice & MEMORY_WIPED);
 }
 
 static void map(const MemoryMapping *mapping)
@@ -488,8 +535,9 @@ __attribute__((used)) static _Noreturn void begin(const long *arguments)
     read_index((const char *)arguments[2]); /* NULL where there is none. NOLINT */
     read_own();
     check_kernel();
-    check_boot();
+    check_clock();
     check_files();
+    check_contents();
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "call become"
                      :

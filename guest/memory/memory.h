@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define MEMORY_PAGE 4096u
 
 /* Mark of the format. A file is not meant to be read by another version of Limpet: the mappings say whose it
  * is. */
-#define MEMORY_MAGIC "limpet memory 1"
+#define MEMORY_MAGIC "limpet memory 2"
 
 /* Addresses that no process uses on its own: below are programs that are not relocated and what sanitizers
  * map, above are those that are relocated, libraries and stacks. */
@@ -50,7 +51,9 @@ typedef struct MemoryHead {
     char magic[16];
     uint64_t size; /* of the whole file */
     MemoryFit fit;
-    uint64_t boot;   /* hash of MEMORY_BOOT_ID: deadlines in the memory count from the start of the machine */
+    uint64_t boot;   /* hash of MEMORY_BOOT_ID: until it changes, what was written is there */
+    uint64_t sum;    /* memory_sum() of all that follows the head */
+    uint64_t clock;  /* CLOCK_MONOTONIC, from which deadlines in the memory count */
     uint64_t thread; /* the thread pointer */
     uint64_t entry;  /* void entry(int channel): never returns */
     uint64_t stack;  /* on which it is called */
@@ -61,8 +64,7 @@ typedef struct MemoryHead {
 typedef struct MemoryFile {
     uint64_t path; /* in the text */
     uint64_t size;
-    int64_t seconds, nanoseconds; /* of its last change */
-    uint64_t hash; /* of its first page, where programs and libraries have the id of their build */
+    uint64_t hash; /* memory_file_hash() */
 } MemoryFile;
 
 typedef enum MemoryKind {
@@ -113,6 +115,13 @@ MemoryIndex memory_index(const void *bytes);
 const char *memory_check(const MemoryIndex *index);
 
 uint64_t memory_hash(const void *bytes, size_t n);
+
+/* Returns a hash of what tells a file from others of its path and size: its first page, where programs and
+ * libraries have the id of their build, or where there is no such id the time of its last change, too. */
+uint64_t memory_file_hash(const void *page, size_t n, const struct stat *st);
+
+/* Goes on with the sum of what comes before; `n` is a multiple of 8. */
+uint64_t memory_sum(uint64_t sum, const void *bytes, size_t n);
 
 /* Computes the hashes of this process, whose vDSO is there. */
 MemoryFit memory_fit(const void *vdso, size_t size);

@@ -11,7 +11,7 @@
 #include "host/egress/internal.h"
 #include "host/egress/protocol.h"
 #include "proto/base/log.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 
 #define SCHEMA_FILE "host/egress/protocol.def"
 #include "proto/schema/as_tables.h"
@@ -208,7 +208,7 @@ bool served_is_exhausted(const Served *served)
 /* Names looked up at once, each of which may take as long as a resolver is patient. */
 #define RESOLVERS 48
 
-static int begin_tenant(Egress *egress, uint64_t number, Descriptors *descriptors, Served **ret)
+static int begin_sandbox(Egress *egress, uint64_t number, Descriptors *descriptors, Served **ret)
 {
     int arrivals = descriptors_take(descriptors, 0);
 
@@ -228,7 +228,7 @@ static int on_serve(Egress *egress, const msgpack_object_map *body, Descriptors 
         return -EBADMSG;
     served = served_find(egress, said.sandbox);
     if (!served)
-        r = begin_tenant(egress, said.sandbox, descriptors, &served);
+        r = begin_sandbox(egress, said.sandbox, descriptors, &served);
     if (r < 0)
         return r;
     snprintf(served->label, sizeof(served->label), "%.*s", (int)said.label.size, said.label.data);

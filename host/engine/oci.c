@@ -423,6 +423,7 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
         runtime_deinit(&oci->runtime);
         return r;
     }
+    container_clock_open(&oci->clock, &oci->runtime);
     *ret = &take(oci)->engine;
     return 0;
 }
@@ -433,6 +434,7 @@ static void oci_close(Engine *engine)
     loop_idle_remove(&oci->sweep.idle);
     runtime_deinit(&oci->runtime);
     userns_close(&oci->userns);
+    container_clock_close(&oci->clock);
     free(oci);
 }
 

@@ -139,7 +139,7 @@ static void oci_container_delete(OciContainer *container)
         loop_idle_add(oci->loop, &container->idle, on_nothing_there);
         return;
     }
-    runtime_job_init(&container->job, &oci->runtime, container->log, container->network);
+    runtime_job_init(&container->job, &oci->runtime, NULL, container->log, container->network);
     runtime_job_add(&container->job, "delete");
     runtime_job_add(&container->job, "--force");
     runtime_job_add(&container->job, container->name);
@@ -299,9 +299,10 @@ static void on_run(RuntimeJob *job, int status)
 void oci_container_run(OciContainer *container)
 {
     RuntimeJob *job = &container->job;
-    Runtime *runtime = &oci_engine_of(container)->runtime;
+    OciEngine *oci = oci_engine_of(container);
+    Runtime *runtime = &oci->runtime;
 
-    runtime_job_init(job, runtime, container->log, container->network);
+    runtime_job_init(job, runtime, oci->clock.with, container->log, container->network);
     runtime_job_add(job, "run");
     runtime_job_add(job, "--detach");
     /* A user has 200 keyrings, and all sandboxes are one user. profile/seccomp.json lets none use keys. */

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "host/engine/cgroup.h"
+#include "host/engine/container_clock.h"
 #include "host/engine/engine.h"
 #include "host/engine/runtime.h"
 #include "host/engine/userns.h"
@@ -30,6 +31,7 @@ typedef struct OciEngine {
     bool limits; /* containers have control groups of their own, and with them limits */
     bool swap_limit;
     Userns userns;
+    ContainerClock clock;
     char bundles[PATH_MAX]; /* a directory in here exists as long as the runtime may know its container */
     char image[NAME_MAX];
     List containers;

@@ -84,10 +84,13 @@ bool runtime_is_dated(const Runtime *runtime)
 
 /* Commands */
 
-void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *log, const char *network)
+void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *const *with, const char *log,
+                      const char *network)
 {
     *job = (RuntimeJob){.runtime = runtime};
     list_init(&job->link);
+    for (; with && *with; with++)
+        runtime_job_add(job, *with);
     runtime_job_add(job, runtime->path);
     runtime_job_add(job, "--root");
     runtime_job_add(job, runtime->root);

@@ -45,8 +45,10 @@ void runtime_deinit(Runtime *runtime); /* no job may be under way */
 /* Returns whether the version is older than the fixes of CVE-2025-31133 and its kind. */
 bool runtime_is_dated(const Runtime *runtime);
 
-/* Begins a command with the flags that every command gets: `log` is the file errors go to. */
-void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *log, const char *network);
+/* Begins a command with the flags that every command gets: `log` is the file errors go to. `with`, NULL or
+ * ended by NULL, is a program and its arguments that executes the runtime. */
+void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *const *with, const char *log,
+                      const char *network);
 void runtime_job_add(RuntimeJob *job, const char *argument);
 
 /* Queues the command. on_done comes later, never from here: status is as from waitpid, or a negative errno

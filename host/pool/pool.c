@@ -111,11 +111,14 @@ static bool is_occupied(const Pool *pool, bool of_template)
     return false;
 }
 
+/* In a pod the spare becomes its session, and there is no other. */
 static PoolKind *wanted(const Pool *pool, uint64_t now)
 {
     const bool occupied[] = {is_occupied(pool, false), is_occupied(pool, true)};
     PoolKind *kind;
 
+    if (pool->sandboxes->engine->ops->single && !list_empty(&pool->sandboxes->list))
+        return NULL;
     list_foreach (kind, &pool->kinds, PoolKind, link)
         if (kind_count(kind) < kind->target && kind->not_before <= now && !occupied[kind->template != NULL])
             return kind;

@@ -118,10 +118,13 @@ void kind_take_memory(Spare *spare, bool shared)
 /* With less memory than that a session would miss what the modules take of it. */
 #define IMPORTS_MEMORY (UINT64_C(512) << 20)
 
-/* Process 1 of a container that was killed waits for all the others, and until then no end of it is told. */
+/* Process 1 of a container that was killed waits for all the others, and until then no end of it is told. In
+ * another container of a pod it has no number here. */
 static bool spare_is_alive(const Spare *spare)
 {
-    return proc_is_alive(spare->sandbox->guest->credentials.pid);
+    const pid_t pid = spare->sandbox->guest->credentials.pid;
+
+    return pid == 0 || proc_is_alive(pid);
 }
 
 /* Its sandbox's default image is not that of its birth any more. */

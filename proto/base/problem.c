@@ -53,3 +53,17 @@ void problem_prefix(Problem *problem, const char *format, ...)
     finish(joined, (int)used + snprintf(joined + used, sizeof(joined) - used, ": %s", problem->text));
     memcpy(problem->text, joined, sizeof(joined));
 }
+
+const char *error_name(ErrorCode code)
+{
+    switch (code) {
+    case ERR_NONE:
+        break;
+#define ERROR(number, name, text, meaning)                                                                   \
+    case ERR_##name:                                                                                         \
+        return text;
+#include "proto/errors.def"
+#undef ERROR
+    }
+    return "Unknown";
+}

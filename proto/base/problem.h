@@ -4,7 +4,17 @@
 #pragma once
 
 #include "proto/base/base.h"
-#include "proto/errors.h"
+
+/* The stable error numbers. */
+typedef enum ErrorCode {
+    ERR_NONE = 0,
+#define ERROR(number, name, text, meaning) ERR_##name = number,
+#include "proto/errors.def"
+#undef ERROR
+} ErrorCode;
+
+/* "BadRequest" for ERR_BAD_REQUEST; "Unknown" for a number not in the table. */
+const char *error_name(ErrorCode code);
 
 #define PROBLEM_TEXT_MAX 1024
 

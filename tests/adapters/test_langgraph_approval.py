@@ -3,8 +3,6 @@
 import json
 import os
 import pickle
-import subprocess
-import sys
 
 import langgraph.runtime
 import limpet
@@ -278,11 +276,10 @@ except RuntimeError as error:
         "sys.modules['langgraph._internal._constants'] = None",
     ],
 )
-def test_a_langgraph_without_the_names_is_told_to_the_developer(change):
-    program = MISSING.format(paths=[str(CLIENT)], change=change)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert "approvals are not safe with this version of LangGraph" in done.stdout, done.stderr
-    assert "langgraph>=1.0.2,<2" in done.stdout
+def test_a_langgraph_without_the_names_is_told_to_the_developer(program, change):
+    said = program(MISSING.format(paths=[str(CLIENT)], change=change)).stdout.read()
+    assert "approvals are not safe with this version of LangGraph" in said
+    assert "langgraph>=1.0.2,<2" in said
 
 
 def test_outside_of_a_graph_approve_decides_alone(client):
@@ -433,19 +430,18 @@ class Kept(InMemorySaver):
             pickle.dump((storage, dict(self.writes), dict(self.blobs)), file)
 
 
-def test_resumed_in_another_process(limpetd, client, name, tmp_path):
-    program = PROGRAM.format(
+def test_resumed_in_another_process(limpetd, client, name, program, tmp_path):
+    text = PROGRAM.format(
         paths=[str(path) for path in (CLIENT, EXAMPLES, ROOT)],
         socket=limpetd.socket, name=name, file=str(tmp_path / "kept"),
     )  # fmt: skip
-    program += "agent.graph.checkpointer.keep()\n"
+    text += "agent.graph.checkpointer.keep()\n"
 
     def go(given):
-        done = subprocess.run(
-            [sys.executable, "-c", program, given], capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        process = program(text, given)
+        said = process.stdout.read()
+        assert process.wait() == 0
+        return json.loads(said.splitlines()[-1])
 
     try:
         assert go("ask") == [[{"tool": "buy", "args": ["shells"], "kwargs": {"count": 3}}], [], []]

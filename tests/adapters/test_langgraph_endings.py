@@ -4,8 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -118,25 +116,21 @@ STREAM = "for event in agent.graph.stream(given, agent.config, stream_mode='cust
         (STREAM, 1, "ephemeral", False),
     ],
 )
-def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, run, calls, kind, rewind):
+def test_ctrl_c_in_a_blocking_agent(limpetd, client, name, program, run, calls, kind, rewind):
     """The code runs in a thread of LangGraph's, and Ctrl-C reaches the main one, which waits for that thread."""
     before = {row.session for row in client.sessions()}
-    program = CTRL_C.format(
+    text = CTRL_C.format(
         paths=[str(path) for path in (CLIENT, EXAMPLES, ROOT)],
         socket=limpetd.socket, name=name, codes=[ENDLESS] * calls, run=run, kind=kind, rewind=rewind,
     )  # fmt: skip
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    try:
-        if run == STREAM:
-            assert process.stdout.readline() == "begun\n"
-        else:
-            until(lambda: any(row.session == name and row.status == "running" for row in client.sessions()))
-        until(lambda: waits(process.pid))
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=120)[0] == "interrupted\n"
-    finally:
-        process.kill()
-        process.wait()
+    process = program(text)
+    if run == STREAM:
+        assert process.stdout.readline() == "begun\n"
+    else:
+        until(lambda: any(row.session == name and row.status == "running" for row in client.sessions()))
+    until(lambda: waits(process.pid))
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.read() == "interrupted\n"
     expected = [(name, "idle")] if kind == "pinned" else []
     until(lambda: [(row.session, row.status) for row in client.sessions() if row.session not in before] == expected)
     if kind == "pinned":

@@ -92,14 +92,14 @@ def many(bench):
 
 @GROUP.case(
     Row("memory.pandas", "Proportional memory of an idle session to that of an ipykernel, with pandas imported in "
-        "both; the versions are those of the image and of PyPI.", unit=BYTES),
+        "both, and pyarrow, which pandas imports where it is; the versions are those of the image and of PyPI.", unit=BYTES),
 )
 def pandas(bench):
     bench.leave_out_of_quick()
     with bench.main.session("bench-probe") as session:
         if not has_module(session, "pandas"):
             raise LeftOut("the image has no pandas")
-    return {"memory.pandas": sizes(bench, ("pandas",), PANDAS)}
+    return {"memory.pandas": sizes(bench, ("pandas", "pyarrow"), PANDAS)}
 
 
 def cpu_seconds(pids):

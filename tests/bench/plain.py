@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 from figures import seconds
 from runner import LeftOut
@@ -33,11 +34,21 @@ class PlainRunc:
         self.config = json.loads(description.read_text())
         self.config["process"]["args"] = SLEEP
         for number, mount in enumerate(each for each in self.config["mounts"] if each["type"] == "bind"):
-            own = self.directory / "sources" / str(number)  # what the session's were made from is gone
-            own.mkdir(parents=True, exist_ok=True)
-            mount["source"] = str(own)
+            mount["source"] = str(self.source(str(number), Path(mount["source"])))
         # Beside the session's.
         self.cgroup = os.path.dirname(self.config["linux"]["cgroupsPath"])
+
+    def source(self, name, sessions):
+        """Of a mount, its own, as the session's goes with the session: its view of the machine as it is, its disk as an empty directory."""
+        own = self.directory / "sources" / name
+        own.parent.mkdir(exist_ok=True)
+        if sessions.is_file():
+            shutil.copyfile(sessions, own)
+        elif "views" in sessions.parts:
+            shutil.copytree(sessions, own, dirs_exist_ok=True)
+        else:
+            own.mkdir(exist_ok=True)
+        return own
 
     def command(self, *arguments):
         return [self.program, "--root", str(self.directory / "state"), *arguments]

@@ -205,7 +205,7 @@ def test_docker_pid_of_another_process(tmp_path):
     host = Host("docker", tmp_path, tmp_path, {"docker": tmp_path / "docker.sock"})
     with Daemon(str(tmp_path / "docker.sock"), Answers) as daemon:
         daemon.pid, daemon.ended = other.pid, threading.Event()
-        threading.Thread(target=daemon.serve_forever, daemon=True).start()
+        threading.Thread(target=daemon.serve_forever, args=(0.01,), daemon=True).start()
         try:
             with attaching(host, host.home / "data") as process:
                 assert int(until(process, "started")) == other.pid

@@ -1,5 +1,6 @@
 /* The index of a file with memory, as hostile code in the sandbox may write it. What passes can be mapped
- * without touching the loader, and names only files that the index has. */
+ * without touching the loader, and names only files that the index has. The bytes are the beginning of such a
+ * file, too. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +30,23 @@ static void look(const MemoryIndex *index)
     }
 }
 
+static void identify(const uint8_t *data, size_t size)
+{
+    size_t n = MIN(size, MEMORY_PAGE);
+    uint8_t *page = malloc(MAX(n, 1));
+
+    if (!page)
+        return;
+    memcpy(page, data, n);
+    memory_file_hash(page, n, &(struct stat){0});
+    free(page);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     MemoryHead head;
 
+    identify(data, size);
     if (size < sizeof(head))
         return 0;
     memcpy(&head, data, sizeof(head));

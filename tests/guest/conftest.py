@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.wire import CLAIM
 
-from .guest_harness import FAKE, REAL, SANITIZED, Controller, Guest, needs_real
+from .guest_harness import FAKE, REAL, Controller, Guest
 
 # The second so that a crash is a crash also with an interpreter built for AddressSanitizer.
 ENVIRONMENT = {"GREETING": "hello", "ASAN_OPTIONS": "handle_segv=0"}
@@ -39,15 +39,10 @@ def make_guest(root):
         guest.controller.close()
 
 
-def interpreters():
-    """The fake one shows the same of the supervisor: it is left to the long tests where the real one is there."""
-    rest = pytest.mark.long if REAL.exists() and not SANITIZED else ()
-    return [pytest.param(FAKE, id="fake", marks=rest), pytest.param(REAL, id="real", marks=needs_real)]
-
-
-@pytest.fixture(params=interpreters())
-def interpreter(request):
-    return request.param
+@pytest.fixture
+def interpreter():
+    """The real one. Where it is not built, the small one shows the same of the supervisor."""
+    return REAL if REAL.exists() else FAKE
 
 
 @pytest.fixture

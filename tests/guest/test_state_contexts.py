@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.wire import BRANCH, CHECKPOINT, CLOSE, COMMIT, CONTEXT, NAMESPACE, RESET
 
-from .conftest import REAL, needs_real
+from .guest_harness import REAL, needs_real
 
 
 pytestmark = needs_real

@@ -111,7 +111,6 @@ def test_main_is_a_module_like_any_other(session):
         "import os\nos.close(1)\nos.close(2)",
         "import builtins\ndel builtins.repr, builtins.print, builtins.compile, builtins.exec",
         "import sys\nsys.modules.clear()",
-        "import sys\nsys.settrace(lambda *a: 1 / 0)",
         "import os\nos.chdir('/')",
         "import sys\nsys.displayhook = sys.excepthook = None",
         "globals().clear()",
@@ -126,9 +125,9 @@ def test_nothing_hurts_the_next_call(session, code):
     assert (result.status, result.stdout) in (("ok", "written"), ("error", ""))
 
 
-@pytest.mark.parametrize("code", ["sys.stdout = io.StringIO()", "sys.stdout.close()"])
+@pytest.mark.parametrize("code", ["sys.stdout = None", "sys.stdout.close()"])
 def test_print_works_again_in_the_next_call(session, code):
-    session.run(f"import io, sys\n{code}")
+    session.run(f"import sys\n{code}")
     assert ok(session, "print('again')").stdout == "again\n"
 
 

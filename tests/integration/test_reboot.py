@@ -11,7 +11,8 @@ import limpet
 import pytest
 
 from .killed import Asking, go, host, read, supervisors, wait_for  # noqa: F401
-from .test_idle import SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
+from .test_idle import PLACE, SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
+from .test_sleep import EVERYTHING, IS_THERE
 
 pytestmark = pytest.mark.engine
 
@@ -83,6 +84,34 @@ def test_a_saved_session_is_there_again(host, idle):  # noqa: F811
         reboot(host)
         assert_whole(host, session, calls)
         wait_saved(host.client, session)
+
+
+def set_clock(host, monkeypatch, seconds):  # noqa: F811
+    """Of the machine, for the controllers that start from now on."""
+    command = type(host.limpetd).command
+    monkeypatch.setattr(host.limpetd, "command", lambda *more: ["unshare", "--time", f"--monotonic={seconds}", *command(host.limpetd, *more)])
+
+
+def restart_of(path):
+    """The memory is of another one from now on."""
+    with open(path, "r+b") as file:
+        file.seek(40)
+        file.write(bytes(8))
+
+
+def test_memory_goes_on_after_it(host, idle, monkeypatch):  # noqa: F811
+    """The machine's clock begins anew, and that of a container does not."""
+    if host.limpetd.engine != "oci":
+        pytest.skip("containers have the machine's clock")
+    set_clock(host, monkeypatch, 100000)
+    reboot(host)
+    session = saved(host, idle, EVERYTHING + "import time; deadline = time.monotonic() + 3600", ttl=2)
+    restart_of(host.files(session.name, PLACE, "memory"))
+    set_clock(host, monkeypatch, 0)
+    reboot(host)
+    result = session.run(IS_THERE)
+    assert (result.result, result.state, result.restored) == ("(1, (41,), True, '456789')", "kept", [])
+    assert session.run("3000 < deadline - time.monotonic() < 3600").result == "True"
 
 
 def test_what_it_writes_is_bounded_as_before(host, idle, disks):  # noqa: F811

@@ -49,7 +49,7 @@ def test_show(limpet, limpetd, session, name, tmp_path):
     shown = {words[0]: words[1:] for line in out.splitlines() if (words := line.split())}
     assert shown["rows"][0] == "list" and shown["rows"][2] == "bytes"
     assert shown["lock"][:3] == ["lock", "not", "pickled:"]
-    assert ("fits this machine until its next restart" in out) == bool(saved.memory) == limpetd.isolates
+    assert ("fits the kernel of this machine" in out) == bool(saved.memory) == limpetd.isolates
     with open(path, "r+b") as file:
         file.seek(5000)
         file.write(b"damage")

@@ -14,7 +14,7 @@ evil, good = Evil(), 42
 @pytest.mark.proves("security: saved sessions that somebody else made")
 def test_nothing_is_unpickled_but_by_the_sandbox(session, client, name, tmp_path, monkeypatch):
     session.run(MADE).check()
-    saved = session.save(tmp_path / "evil.limpet")
+    saved = session.save(tmp_path / "evil.limpet", memory=False)  # which would come back without being unpickled
     assert saved.variables["evil"] == "saved"
     session.close()
     here = tmp_path / "here"

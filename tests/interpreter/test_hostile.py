@@ -17,7 +17,6 @@ probe(200)
 assert len([*map(str, range(3))]) == 3 and isinstance(1, int)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-assert sys.gettrace() is None and sys.getprofile() is None
 assert sys.modules['__main__'].__dict__ is globals() and __name__ == '__main__'
 os.system('echo child')
 """
@@ -39,6 +38,7 @@ def check_usable(session):
 
 DAMAGE = {
     "stdout replaced": "import sys\nsys.stdout = sys.stderr = None",
+    "stdout closed by itself": "import io, sys\nsys.stdout = io.StringIO(); sys.stdout.close()",
     "stdout deleted": "import sys\ndel sys.stdout, sys.stderr, sys.stdin",
     "stdout broken": "import sys\nclass B:\n    def __getattr__(self, n): raise SystemExit\nsys.stdout = B()",
     "stdout closed": "import sys\nsys.stdout.close(); sys.stderr.close(); sys.stdin.close()",
@@ -81,8 +81,6 @@ DAMAGE = {
     "blocked and pending": (
         "import signal, os\n" "signal.pthread_sigmask(signal.SIG_BLOCK, [2])\n" "os.kill(os.getpid(), 2)"
     ),
-    "traced": "import sys\ndef t(*a): return t\nsys.settrace(t); sys.setprofile(t)",
-    "tracer raises": "import sys\ndef t(*a): 1/0\nsys.settrace(t)",
     "recursion limit": "import sys\nsys.setrecursionlimit(70)",
     "hooks": "import sys\nsys.excepthook = sys.displayhook = sys.unraisablehook = lambda *a: 1/0",
     "directory removed": "import os, tempfile\nd = tempfile.mkdtemp(); os.chdir(d); os.rmdir(d)",
@@ -128,6 +126,35 @@ def test_all_at_once(session):
     check_usable(session)
 
 
+# The first cell chooses something, and the second one finds it.
+CHOSEN = {
+    "trace": (
+        "import sys\nseen = set()\ndef trace(frame, *unused):\n    seen.add(frame.f_code.co_filename)\n    return trace\n"
+        "sys.settrace(trace)",
+        "def called(): return 1\n(called(), sys.gettrace() is trace, len(seen) > 0, [f for f in seen if 'limpet' in f])",
+        "(1, True, True, [])",
+    ),
+    "profile": ("import sys\ncalls = []\nsys.setprofile(lambda *call: calls.append(call))", "len(calls) > 0", "True"),
+    "builtin": ("import builtins\nbuiltins.len = lambda value: 42", "len([])", "42"),
+    "stream": ("import io, sys\nsys.stdout = io.StringIO()\nprint('a')", "print('b'); sys.stdout.getvalue()", r"'a\nb\n'"),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_what_a_cell_has_chosen_stays(session, case):
+    choose, found, result = CHOSEN[case]
+    assert session.run(choose).error is None
+    assert session.run("1 / 0").error["name"] == "ZeroDivisionError"
+    assert session.run("class Shown:\n    def _repr_html_(self): return 'html'\nShown()").displays[0]["data"]["text/html"] == "html"
+    assert session.run(found).result == result
+
+
+def test_a_trace_function_that_raises_is_gone_after_that(session):
+    session.run("import sys\nsys.settrace(lambda *unused: 1 / 0)")
+    assert session.run("1").error["name"] == "ZeroDivisionError"
+    check_usable(session)
+
+
 def test_the_error_of_a_cell_that_broke_things_is_told(session):
     for case in (
         "builtins cleared",
@@ -135,7 +162,6 @@ def test_the_error_of_a_cell_that_broke_things_is_told(session):
         "linecache",
         "modules cleared",
         "recursion limit",
-        "tracer raises",
     ):
         reply = session.run(DAMAGE[case] + "\nraise KeyError('told')")
         assert reply.error["name"] in ("KeyError", "NameError", "ZeroDivisionError"), case

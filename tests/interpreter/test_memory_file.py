@@ -105,6 +105,30 @@ def test_contents_that_are_mapped_are_shared_until_they_change(session, place, t
         copy.close()
 
 
+LARGE = "data = bytearray(range(256)) * (80 << 12)\nguard = mmap.mmap(-1, 1 << 20); guard[9] = 9"
+IS_LARGE = """
+assert data[256 * 1000 : 256 * 1001] == bytes(range(256)) and data.count(7) == 80 << 12 and guard[9] == 9
+data[256 * turn + 7] = 7; assert next(numbers) == turn
+"""
+
+
+def test_a_large_file_is_mapped(session, place, tmp_path):
+    """As often as it moves, whether it still has its name or not, and without being changed."""
+    assert session.run(ALL + LARGE).error is None
+    other = tmp_path / "other"
+    other.mkdir()
+    for turn, (to, before) in enumerate(((place, other), (other, place), (place, other)), 1):
+        frozen = session.checkpoint()
+        assert frozen.save(to) is None
+        session.close()
+        (before / "memory").unlink(missing_ok=True)
+        moved = Frozen.of_file(to / "memory", tmp_path, session.count)
+        session = moved.restore()
+        assert f" {to}/memory\n" in session.value("open('/proc/self/maps').read()")
+        assert (error := session.run(f"turn = {turn}\n{IS_LARGE}").error) is None, error["traceback"]
+    moved.close()
+
+
 THREADS = """
 import concurrent.futures, queue, threading, time
 ticks, items = 0, queue.Queue()
@@ -174,10 +198,11 @@ def test_what_is_not_kept(session, place, why):
 
 @pytest.fixture
 def kept(session, place, tmp_path):
-    """The file, of an interpreter with a library of its own."""
-    library = tmp_path / "library.so"
-    subprocess.run(["cc", "-shared", "-x", "c", "-", "-o", library], input=b"int x;", check=True)
-    session.run(f"import ctypes\nlibrary = ctypes.CDLL('{library}')")
+    """The file, of an interpreter with libraries of its own."""
+    libraries = {tmp_path / "library.so": "sha1", tmp_path / "nameless.so": "none"}
+    for library, build in libraries.items():
+        subprocess.run(["cc", "-shared", f"-Wl,--build-id={build}", "-x", "c", "-", "-o", library], input=b"int x;", check=True)
+    session.run(f"import ctypes\nlibraries = [ctypes.CDLL(each) for each in {list(map(str, libraries))}]")
     frozen = session.checkpoint()
     assert frozen.save(place) is None
     session.close()
@@ -190,13 +215,13 @@ def refused(path, directory):
     return str(refusal.value)
 
 
-HEAD = struct.Struct("=16s7Q4I")  # magic, size, kernel, processor, boot, thread, entry, stack; files, mappings, runs, text
+HEAD = struct.Struct("=16s9Q4I")
+FIELDS = ("magic", "size", "kernel", "processor", "boot", "sum", "clock", "thread", "entry", "stack", "files", "mappings", "runs", "text")
 
 
 def mangle(path, **fields):
-    names = ["magic", "size", "kernel", "processor", "boot", "thread", "entry", "stack", "files", "mappings", "runs", "text"]
     with open(path, "r+b") as file:
-        head = dict(zip(names, HEAD.unpack(file.read(HEAD.size))))
+        head = dict(zip(FIELDS, HEAD.unpack(file.read(HEAD.size))))
         file.seek(0)
         file.write(HEAD.pack(*{**head, **fields}.values()))
     return head
@@ -207,20 +232,44 @@ def test_where_it_does_not_fit(kept, tmp_path):
     assert "another kernel" in refused(kept, tmp_path)
     mangle(kept, kernel=head["kernel"], processor=1)
     assert "another kind of processor" in refused(kept, tmp_path)
-    mangle(kept, processor=head["processor"], boot=1)
-    assert "restarted" in refused(kept, tmp_path)
-    mangle(kept, boot=head["boot"])
+    mangle(kept, processor=head["processor"], clock=head["clock"] + (1 << 60))
+    assert "a clock that is ahead" in refused(kept, tmp_path)
+    mangle(kept, clock=head["clock"])
     Frozen.of_file(kept, tmp_path).close()
-    times = os.stat(tmp_path / "library.so")
-    with open(tmp_path / "library.so", "r+b") as file:  # another build of the same size, at the same time
-        file.seek(12)
-        file.write(b"x")
-    os.utime(tmp_path / "library.so", ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_files_of_another_build(kept, tmp_path):
+    """One without the id of its build is known by the time of its last change."""
+    named, nameless = tmp_path / "library.so", tmp_path / "nameless.so"
+    os.utime(named)
+    Frozen.of_file(kept, tmp_path).close()
+    for library in (named, nameless):
+        times = os.stat(library)
+        with open(library, "r+b") as file:  # of the same size, at the same time
+            file.seek(12)
+            file.write(b"x")
+        os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert "has changed" in refused(kept, tmp_path)
+        with open(library, "r+b") as file:
+            file.seek(12)
+            file.write(b"\0")
+        os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
+        Frozen.of_file(kept, tmp_path).close()
+    os.utime(nameless)
     assert "has changed" in refused(kept, tmp_path)
-    os.utime(tmp_path / "library.so")
+    os.unlink(named)
     assert "has changed" in refused(kept, tmp_path)
-    os.unlink(tmp_path / "library.so")
-    assert "has changed" in refused(kept, tmp_path)
+
+
+def test_after_a_restart_of_the_machine_it_must_be_whole(kept, tmp_path):
+    head = mangle(kept, boot=1)
+    Frozen.of_file(kept, tmp_path).close()
+    with open(kept, "r+b") as file:  # a block that was not written
+        file.seek(head["size"] // 2 // 4096 * 4096)
+        block = file.read(4096)
+        file.seek(-4096, os.SEEK_CUR)
+        file.write(bytes(4096) if any(block) else b"x")
+    assert "not written to the disk" in refused(kept, tmp_path)
 
 
 def test_what_is_damaged(kept, tmp_path):
@@ -229,7 +278,7 @@ def test_what_is_damaged(kept, tmp_path):
         mangle(kept, **{field: value})
         assert refused(kept, tmp_path) in ("it is damaged", "a mapping in it is none", "it has nowhere to go on")
         mangle(kept, **{field: head[field]})
-    mangle(kept, magic=b"limpet memory 2")
+    mangle(kept, magic=b"limpet memory 3")
     assert refused(kept, tmp_path) == "it is not whole"
     mangle(kept, magic=head["magic"])
     os.truncate(kept, head["size"] - 4096)
@@ -244,7 +293,7 @@ def test_what_is_damaged(kept, tmp_path):
 def test_mappings_that_are_none(kept, tmp_path):
     """Each is refused before anything is mapped."""
     head = mangle(kept)
-    mapping, at = struct.Struct("=3Q2I8B"), HEAD.size + 40 * head["files"]
+    mapping, at = struct.Struct("=3Q2I8B"), HEAD.size + 24 * head["files"]
     whole = kept.read_bytes()[: at + mapping.size * head["mappings"]]
     rows = [list(mapping.unpack_from(whole, at + i * mapping.size)) for i in range(head["mappings"])]
     chance = random.Random(1)

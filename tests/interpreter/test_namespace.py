@@ -176,7 +176,7 @@ def test_hostile_objects_run_nothing(session):
 
 
 def test_no_python_runs_at_all(session):
-    """What a cell has set to profile its thread stays until the next one begins."""
+    """A function that profiles the thread would be told of it."""
     session.run(HOSTILE + "import sys\nl, d, s = [1], {}, 'x'")
     profile = "del ran[:]\ncalls = []\nsys.setprofile(lambda frame, event, arg: calls.append(event))"
     counts = []
@@ -185,6 +185,7 @@ def test_no_python_runs_at_all(session):
         if asked:
             assert len(variables(session)) > 10
         counts.append(session.value("(len(calls), ran)"))
+        session.run("sys.setprofile(None)")
     assert counts[0] == counts[1] and counts[0][0] > 0
 
 

@@ -158,7 +158,7 @@ def test_imports_leave_no_trace(session):
     assert [v["name"] for v in reply.body["changed"]["added"]] == ["sys"]
     assert session.run("x = 1").body["changed"]["added"][0]["name"] == "x"
     error = session.run("import noisy").error
-    assert error["name"] == "ZeroDivisionError" and "printed" in session.run("print('printed')").stdout
+    assert error["name"] == "ZeroDivisionError"
 
 
 USED = """

@@ -5,11 +5,12 @@ Needs limpet[jupyter], nbclient and jupyter_kernel_test.
 
 import pytest
 from jupyter_client.connect import LocalPortCache
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 
 from tests.support.jupyter import install_kernel, jupyter_in
 from tests.support.limpetd import running
 from tests.support.ports import free_port
+from tests.support.preloaded import Preloaded
 
 TIMEOUT = 60
 
@@ -49,12 +50,29 @@ def install(jupyter, limpetd):
     return install
 
 
-class Notebook:
-    """A kernel and what its cells show."""
+@pytest.fixture(scope="package")
+def preloaded(jupyter, tmp_path_factory):
+    preloaded = Preloaded(tmp_path_factory.mktemp("preloaded"), "limpet.jupyter._app", "ipykernel.zmqshell")
+    yield preloaded
+    preloaded.close()
 
-    def __init__(self, name="limpet"):
-        self.manager, self.client = start_new_kernel(kernel_name=name, startup_timeout=TIMEOUT)
+
+class Notebook:
+    """A kernel and what its cells show. With `preloaded` a copy of a process that has imported it stands for the kernel."""
+
+    def __init__(self, name="limpet", preloaded=None):
+        self.manager = KernelManager(kernel_name=name)
         self.manager.shutdown_wait_time = 2 * TIMEOUT  # until it is killed, at half of which it has a signal
+        if preloaded:
+            _, _, *kernel = self.manager.kernel_spec.argv  # python -m
+            self.manager.kernel_spec.argv = ["setpriv", "--pdeathsig", "term", *preloaded.command(*kernel)]
+        self.manager.start_kernel()
+        self.begin()
+
+    def begin(self):
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=TIMEOUT)
 
     def start(self, code, **how):
         return self.client.execute(code, **how)
@@ -139,12 +157,12 @@ def notebook(shared_notebook):
 
 
 @pytest.fixture
-def own_notebook(install):
-    """For tests that end it, or their session."""
+def own_notebook(install, preloaded):
+    """For tests that end it, or their session; `whole` where they do so by force."""
     notebooks = []
 
-    def start(name="limpet"):
-        notebooks.append(Notebook(name))
+    def start(name="limpet", whole=False):
+        notebooks.append(Notebook(name, None if whole else preloaded))
         return notebooks[-1]
 
     yield start

@@ -121,15 +121,13 @@ def restarted(notebook, now):
     """With new channels: by what the old kernel has said last, the ones it had seem to be connected to the new one."""
     notebook.client.stop_channels()
     notebook.manager.restart_kernel(now=now)
-    notebook.client = notebook.manager.client()
-    notebook.client.start_channels()
-    notebook.client.wait_for_ready(timeout=WAIT)
+    notebook.begin()
     return notebook
 
 
 @pytest.mark.parametrize("now", [False, True])
 def test_a_restart_begins_without_variables_and_keeps_files(own_notebook, now):
-    notebook = own_notebook()
+    notebook = own_notebook(whole=now)
     notebook.run("gone = 1\nopen('kept.txt', 'w').write('kept')")
     cell = restarted(notebook, now).run("open('kept.txt').read(), 'gone' in globals()")
     assert cell.result == "('kept', False)" and cell.reply["execution_count"] == 1

@@ -24,6 +24,12 @@ def standin():
         standin.stop()
 
 
+@pytest.fixture(scope="module")
+def cluster(standin):
+    """What tests see of a cluster, whichever it is."""
+    return standin
+
+
 @pytest.fixture
 def fleet(standin, monkeypatch):
     """Makes clients of the stand-in, each as another process would."""
@@ -31,8 +37,7 @@ def fleet(standin, monkeypatch):
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(standin.kubeconfig))
 
     def make(kind=Pods, **options):
-        named = {"image": "sandbox", "controller_image": "controller", "network_proof": "trust", **options}
-        pods = kind(f"here/{NAMESPACE}", PodOptions(**named), key=standin.key, server_key=standin.server_key)
+        pods = kind(f"here/{NAMESPACE}", PodOptions(**{**standin.options, **options}), key=standin.key, server_key=standin.server_key)
         if kind is Pods:
             made.append(pods)
         return pods
@@ -42,4 +47,7 @@ def fleet(standin, monkeypatch):
         for name in pods.names():
             pods.close_session(name)
         pods.close()
+    for name in standin.names():
+        if name.startswith("warm-"):
+            standin.delete(name)
     standin.until_gone()

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 import yaml
 
 from limpet.kubernetes._manifest import Gateways, Pair, manifest
+from limpet.kubernetes._pod import LABELS
 from tests.support.limpetd import end_with_parent
 
 NAMESPACE = "sandboxes"
@@ -28,8 +29,29 @@ PROGRAMS = pathlib.Path(os.environ.get("LIMPET_BUILD", "/usr/bin"))
 PATIENCE = 60
 
 
+def until(condition, what, patience=PATIENCE):
+    """Returns what the condition comes to."""
+    end = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < end, f"not so after {patience} seconds: {what}"
+        time.sleep(0.1)
+    return found
+
+
 def refusal(code: int, reason: str, message: str) -> tuple[int, dict]:
     return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code}
+
+
+def is_selected(labels: dict, selector: str) -> bool:
+    for each in filter(None, selector.split(",")):
+        key, equals, value = each.partition("=")
+        if key.startswith("!"):
+            found = key[1:] not in labels
+        else:
+            found = labels.get(key) == value if equals else key in labels
+        if not found:
+            return False
+    return True
 
 
 def container_status(name: str, state: dict, last: dict | None = None) -> dict:
@@ -121,8 +143,11 @@ class Pod:
 
 class Standin:
     """``answers``: what the next requests that make pods are answered with; ``statuses``: what pods, by name, are said to be like
-    that are not run; ``settings``: variables of controllers.
+    that are not run; ``settings``: variables of controllers; ``options``: of pods.
     """
+
+    options = {"image": "sandbox", "controller_image": "controller", "network_proof": "trust"}
+    until = staticmethod(until)
 
     def __init__(self) -> None:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="limpet-pods-"))
@@ -131,6 +156,7 @@ class Standin:
         self.answers: list[tuple[int, dict]] = []
         self.statuses: dict[str, dict] = {}
         self.settings: dict[str, str] = {}
+        self.version = 0
         self.away = False  # whether connections end without an answer
         self.lock = threading.Lock()
         self.starter = ThreadPoolExecutor(1)
@@ -139,6 +165,7 @@ class Standin:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer in two parts waits for an acknowledgement between them
 
             def handle_any(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -149,6 +176,8 @@ class Standin:
                 if standin.away:
                     self.close_connection = True
                     return
+                if self.command == "PATCH":
+                    assert self.headers["Content-Type"] == "application/strategic-merge-patch+json"
                 code, reply = standin.answer(self.command, *parts, body=body, selector=selector)
                 data = json.dumps(reply).encode()
                 self.send_response(code)
@@ -157,14 +186,14 @@ class Standin:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = do_DELETE = handle_any
+            do_GET = do_POST = do_DELETE = do_PATCH = handle_any
 
             def log_message(self, *arguments: object) -> None:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         self.kubeconfig = self.directory / "kubeconfig"
         self.kubeconfig.write_text(
             yaml.safe_dump(
@@ -199,9 +228,8 @@ class Standin:
             if method == "POST":
                 return self._make(kind, body)
             if method == "GET" and not name:
-                wanted = {tuple(each.split("=")) for each in selector.split(",") if each}
                 items = [self._seen(key) for key in self.objects if key[0] == kind]
-                items = [each for each in items if wanted <= each["metadata"].get("labels", {}).items()]
+                items = [each for each in items if is_selected(each["metadata"].get("labels", {}), selector)]
                 return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
             found = self._seen((kind, name)) if (kind, name) in self.objects else None
             if found is None:
@@ -211,7 +239,23 @@ class Standin:
                 if wanted not in (None, found["metadata"]["uid"]):
                     return refusal(409, "Conflict", "the uid is another one")
                 self._delete(kind, name)
+            if method == "PATCH":
+                return self._patch(kind, name, body["metadata"])
             return 200, found
+
+    def _patch(self, kind: str, name: str, change: dict) -> tuple[int, dict]:
+        about = self.objects[kind, name]["metadata"]
+        if change.pop("resourceVersion") != about["resourceVersion"]:
+            return refusal(409, "Conflict", "the object has been modified")
+        about["resourceVersion"] = self._next_version()
+        for part, values in change.items():
+            merged = {**about.get(part, {}), **values}
+            about[part] = {key: value for key, value in merged.items() if value is not None}
+        return 200, self._seen((kind, name))
+
+    def _next_version(self) -> str:
+        self.version += 1
+        return str(self.version)
 
     def _make(self, kind: str, body: dict) -> tuple[int, dict]:
         name = body["metadata"]["name"]
@@ -219,9 +263,9 @@ class Standin:
             return self.answers.pop(0)
         if (kind, name) in self.objects:
             return refusal(409, "AlreadyExists", f'{kind} "{name}" already exists')
-        body["metadata"]["uid"] = str(uuid.uuid4())
+        body["metadata"] |= {"uid": str(uuid.uuid4()), "resourceVersion": self._next_version()}
         self.objects[kind, name] = body
-        if kind == "pods" and name not in self.statuses:
+        if kind == "pods" and name not in self.statuses and "schedulingGates" not in body["spec"]:
             self.run_pod(name, body)
         return 201, self._seen((kind, name))
 
@@ -253,8 +297,21 @@ class Standin:
             del self.objects["pods", name]
 
     def names(self, kind: str = "pods") -> list[str]:
+        """Those of sessions."""
         with self.lock:
-            return [name for found, name in self.objects if found == kind]
+            found = {key: each["metadata"]["labels"] for key, each in self.objects.items() if key[0] == kind}
+            return [name for (_, name), labels in found.items() if labels.items() >= LABELS.items()]
+
+    def delete(self, name: str) -> None:
+        """As a drain does."""
+        self.answer("DELETE", "pods", name, body={})
+
+    def kill(self, name: str, container: str) -> None:
+        """Kills the first process of a container."""
+        getattr(self.running[name], container).kill()
+
+    def until_over(self, name: str) -> None:
+        assert self.running[name].over.wait(PATIENCE)
 
     def until_gone(self) -> None:
         end = time.monotonic() + PATIENCE

@@ -1,9 +1,7 @@
-"""Sessions in pods, with an API server that is a stand-in and containers that are processes."""
+"""Sessions in pods. With an API server that is a stand-in, and containers that are processes, unless there is a cluster."""
 
 import asyncio
-import os
 import pickle
-import signal
 import threading
 import time
 
@@ -11,13 +9,13 @@ import pytest
 import yaml
 
 import limpet
-from limpet.kubernetes import AsyncPods, PodOptions, _api
+from limpet.kubernetes import AsyncPods, PodOptions, _api, _pod
 from limpet.kubernetes._pod import object_name
 
 from .standin import PATIENCE, container_status, refusal
 
 
-def test_a_session_has_a_pod_that_goes_with_it(fleet, standin):
+def test_a_session_has_a_pod_that_goes_with_it(fleet, cluster):
     pods = fleet()
     with pods.open("conv-1") as session:
         assert session.run("x = 41; x + 1").result == "42"
@@ -25,9 +23,9 @@ def test_a_session_has_a_pod_that_goes_with_it(fleet, standin):
         assert [open(path).read() for path in result.artifacts.values()] == ["hello"]
         assert pods.names() == ["conv-1"]
         assert [(row.session, row.execution_count) for row in pods.sessions()] == [("conv-1", 2)]
-        assert standin.names() == ["limpet-conv-1"]
+        assert cluster.names() == ["limpet-conv-1"]
         assert {"pids", "disk", "files"} <= set(session.not_enforced)
-    standin.until_gone()
+    cluster.until_gone()
     with pytest.raises(limpet.NoSuchSession, match="conv-1"):
         pods.attach("conv-1")
 
@@ -58,54 +56,54 @@ def test_two_who_open_a_name_at_once_get_one_session(fleet):
     assert len(found) == 3 and len(set(found)) == 1
 
 
-def test_a_call_without_a_session_has_a_pod_of_its_own(fleet, standin):
+def test_a_call_without_a_session_has_a_pod_of_its_own(fleet, cluster):
     assert fleet().run("6 * 7").result == "42"
-    standin.until_gone()
+    cluster.until_gone()
 
 
-def test_a_crash_of_the_controller_is_not_noticed(fleet, standin):
+def test_a_crash_of_the_controller_is_not_noticed(fleet, cluster):
     session = fleet().open("adopted")
     session.run("x = 41")
-    os.kill(standin.running["limpet-adopted"].controller.pid, signal.SIGKILL)
+    cluster.kill("limpet-adopted", "controller")
     result = session.run("x + 1")
     assert (result.result, result.state, result.epoch) == ("42", "kept", 1)
 
 
-def test_a_guest_that_dies_takes_the_session_along(fleet, standin):
+def test_a_guest_that_dies_takes_the_session_along(fleet, cluster):
     session = fleet().open("gone")
     session.run("x = 1")
-    os.kill(standin.running["limpet-gone"].guest.pid, signal.SIGKILL)
+    cluster.kill("limpet-gone", "guest")
     with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
         for _ in range(1000):
             session.run("x")
 
 
-def test_without_a_claim_a_drain_is_told(fleet, standin):
+def test_without_a_claim_a_drain_is_told(fleet, cluster):
     session = fleet().open("drained")
     session.run("x = 1")
-    standin.answer("DELETE", "pods", "limpet-drained", body={})
-    standin.until_gone()
+    cluster.delete("limpet-drained")
+    cluster.until_gone()
     with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
         session.run("x")
 
 
-def test_with_a_claim_the_next_pod_wakes_the_session(fleet, standin):
+def test_with_a_claim_the_next_pod_wakes_the_session(fleet, cluster):
     session = fleet(volume="1Gi").open("saved")
     session.run("x = [1]; open('f.txt', 'w').write('kept')")
-    standin.answer("DELETE", "pods", "limpet-saved", body={})
+    cluster.delete("limpet-saved")
     result = session.run("x, open('f.txt').read()")
     assert (result.result, result.state, result.restored) == ("([1], 'kept')", "kept", [])
     assert fleet(volume="1Gi").open("saved").run("x").result == "[1]"
     session.close()
-    standin.until_gone()
-    assert standin.names("persistentvolumeclaims") == []
+    cluster.until_gone()
+    assert cluster.names("persistentvolumeclaims") == []
 
 
-def test_a_call_may_end_before_its_pod_goes(fleet, standin):
+def test_a_call_may_end_before_its_pod_goes(fleet, cluster):
     session = fleet(volume="1Gi").open("busy")
     session.run("x = 1")
     heard = threading.Event()
-    ending = threading.Thread(target=lambda: (heard.wait(60), standin.answer("DELETE", "pods", "limpet-busy", body={})))
+    ending = threading.Thread(target=lambda: (heard.wait(60), cluster.delete("limpet-busy")))
     ending.start()
     code = "import time\nprint('begun', flush=True)\ntime.sleep(2)\nx += 1"
     result = session.run(code, on_stdout=lambda text: heard.set())
@@ -115,49 +113,45 @@ def test_a_call_may_end_before_its_pod_goes(fleet, standin):
     session.close()
 
 
-def until_over(standin, name):
-    assert standin.running[f"limpet-{name}"].over.wait(PATIENCE)
-
-
 @pytest.mark.parametrize("options", [{}, {"ttl_action": "close"}], ids=["without", "with a claim"])
-def test_what_is_left_of_idle_sessions_is_swept(fleet, standin, options):
+def test_what_is_left_of_idle_sessions_is_swept(fleet, cluster, options):
     pods = fleet(volume="1Gi" if options else None)
     pods.open("idle", ttl=0.5, **options)
     pods.open("kept").run("x = 1")
-    until_over(standin, "idle")
+    cluster.until_over("limpet-idle")
     pods.sweep()
-    assert "limpet-idle" in standin.names() and pods.names() == ["kept"]
-    while "limpet-idle" in standin.names() + standin.names("persistentvolumeclaims"):
+    assert "limpet-idle" in cluster.names() and pods.names() == ["kept"]
+    while "limpet-idle" in cluster.names() + cluster.names("persistentvolumeclaims"):
         pods.sweep(after=0)
     assert pods.attach("kept").run("x").result == "1"
 
 
-def test_a_session_that_is_saved_is_not_swept(fleet, standin):
+def test_a_session_that_is_saved_is_not_swept(fleet, cluster):
     pods = fleet(volume="1Gi")
     pods.open("asleep", ttl=0.5).run("x = 1")
-    until_over(standin, "asleep")
-    while "limpet-asleep" in standin.names():
+    cluster.until_over("limpet-asleep")
+    while "limpet-asleep" in cluster.names():
         pods.sweep(after=0)
     assert pods.names() == ["asleep"] and pods.sessions() == []
     assert fleet(volume="1Gi").attach("asleep").run("x").result == "1"
 
 
-def test_nothing_is_saved_where_it_would_be_lost(fleet, standin):
+def test_nothing_is_saved_where_it_would_be_lost(fleet, cluster):
     pods = fleet()
     with pytest.raises(limpet.BadRequest, match="volume"):
         pods.open("fleeting", ttl_action="save")
-    assert standin.names() == []
+    assert cluster.names() == []
     session = pods.open("fleeting")
     with pytest.raises(limpet.BadRequest, match="volume"):
         session.sleep()
     assert session.run("1").result == "1"
 
 
-def test_a_session_sleeps_in_its_claim(fleet, standin):
+def test_a_session_sleeps_in_its_claim(fleet, cluster):
     session = fleet(volume="1Gi").open("asleep")
     session.run("x = 1")
     session.sleep()
-    until_over(standin, "asleep")
+    cluster.until_over("limpet-asleep")
     assert session.run("x").result == "1"
     session.close()
 
@@ -168,7 +162,7 @@ def test_a_pod_that_nobody_uses_ends(fleet, standin, monkeypatch):
     with monkeypatch.context() as soon:
         soon.setitem(standin.settings, "LIMPET_CLAIM_TIMEOUT", "0.5")
         pods._reserve("unused", time.monotonic() + PATIENCE, True)
-    until_over(standin, "unused")
+    standin.until_over("limpet-unused")
     assert pods.open("unused").run("1").result == "1"
 
 
@@ -187,7 +181,78 @@ def test_a_pod_has_one_session(fleet):
     assert session.run("1").result == "1"
 
 
-def test_tasks_have_sessions_in_pods(fleet, standin):
+@pytest.fixture
+def pool(fleet):
+    """A client with a pool of pods."""
+    pods = fleet(warm=1)
+    pods.sweep()
+    return pods
+
+
+def uids(pods):
+    return [found["metadata"]["uid"] for found in (*pods._cluster.pods(), *pods._cluster.free())]
+
+
+def until_warm(cluster, pods, but=()):
+    """Returns the pod of the pool that is ready, and none of those."""
+
+    def ready():
+        found = [each for each in pods._cluster.free() if _api.address_of(each) and each["metadata"]["name"] not in but]
+        return found and found[0]["metadata"]["name"]
+
+    return cluster.until(ready, "the pool has a pod that runs")
+
+
+def test_a_session_takes_a_pod_of_the_pool(pool, fleet, cluster):
+    first = until_warm(cluster, pool)
+    session = pool.open("warm", env={"GREETING": "hello"})
+    assert session.run("import os; os.environ['GREETING']").result == "'hello'"
+    next_one = until_warm(cluster, pool, but=[first])
+    assert set(cluster.names()) == {first, next_one}
+    assert fleet().attach("warm").run("1").result == "1"
+    assert fleet(warm=1).open("warm").created is False
+    assert pool.names() == ["warm"]
+    session.close()
+    cluster.until(lambda: first not in cluster.names() and pool._cluster.holders() == [], "its pod and its name are gone")
+    with pytest.raises(limpet.NoSuchSession):
+        pool.attach("warm")
+    assert pool.open("warm").created is True
+
+
+def test_two_who_open_a_name_at_once_take_one_pod(pool, fleet, cluster):
+    until_warm(cluster, pool)
+    found = []
+    openers = [fleet(warm=1), fleet(warm=1), fleet()]
+    threads = [threading.Thread(target=lambda each=each: found.append(each.open("race").run("import os; os.getpid(), id(os)").result)) for each in openers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and len(set(found)) == 1
+    assert pool.names() == ["race"]
+
+
+def test_whoever_dies_while_taking_a_pod_leaves_nothing(pool, fleet, cluster):
+    """Before the pod's session has its name, and before the session is opened."""
+    for stop in ("create", "_asked"):
+        first = pool._cluster.pod(until_warm(cluster, pool))["metadata"]["uid"]
+        pods = fleet(warm=1)
+
+        def die(*arguments, **named):
+            raise SystemExit
+
+        target = pods._cluster if stop == "create" else pods
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(target, stop, die)
+            patch.setattr(pods._cluster, "delete", lambda *arguments: None)
+            with pytest.raises(SystemExit):
+                pods.open("half")
+        while first in uids(pool) or pool._cluster.holders():
+            pool.sweep(after=0)
+    assert pool.open("half").run("1").result == "1"
+
+
+def test_tasks_have_sessions_in_pods(fleet, cluster):
     fleet()  # which removes what is left
 
     async def work():
@@ -202,7 +267,7 @@ def test_tasks_have_sessions_in_pods(fleet, standin):
     for result, rows in asyncio.run(work()):
         assert result == "21"
         assert set(rows) <= {"task-1", "task-2"}
-    standin.until_gone()
+    cluster.until_gone()
 
 
 @pytest.mark.parametrize("invoke", [lambda tool, *call: tool.invoke(*call), lambda tool, *call: asyncio.run(tool.ainvoke(*call))], ids=["thread", "loop"])
@@ -238,10 +303,10 @@ def test_a_call_is_found_by_its_id(fleet):
 
 
 @pytest.mark.parametrize("option", ["memory", "cpus", "image", "data", "packages", "network"])
-def test_options_that_pods_settle_are_refused(fleet, standin, option):
+def test_options_that_pods_settle_are_refused(fleet, cluster, option):
     with pytest.raises(limpet.BadRequest, match=option):
         fleet().open("refused", **{option: "1"})
-    assert standin.names() == []
+    assert cluster.names() == []
 
 
 @pytest.mark.parametrize(
@@ -295,7 +360,7 @@ def test_an_api_server_that_is_down_is_told_and_open_sessions_go_on(fleet, stand
         assert session.run("1").result == "1"
 
 
-def test_wrong_contexts_are_told(standin, fleet):
+def test_wrong_contexts_are_told(fleet):
     fleet()
     with pytest.raises(limpet.BadRequest, match="kubectl config get-contexts"):
         limpet.kubernetes.Pods("elsewhere/sandboxes", limpet.kubernetes.PodOptions("a", "b"))
@@ -309,6 +374,16 @@ def test_every_name_has_an_object_of_its_own():
     for wrong in ("", "x" * 65, "a/b", "ä"):
         with pytest.raises(limpet.BadRequest):
             object_name(wrong)
+
+
+def test_what_pods_take_is_said_where_a_quota_wants_to_know():
+    options = PodOptions("sandbox", "controller")
+    made = [_pod.pod("a", options, True), _pod.warm_pod(0, options)]
+    made.append(_pod.holder("a", {"metadata": {"name": "warm", "uid": "1"}}, options, True))
+    containers = [part for body in made for kind in ("initContainers", "containers") for part in body["spec"].get(kind, [])]
+    assert len(containers) == 5
+    for each in containers:
+        assert {"memory"} <= each["resources"]["limits"].keys() and {"memory", "cpu"} <= each["resources"]["requests"].keys()
 
 
 def printed(capsys, monkeypatch, *options):

@@ -11,8 +11,9 @@ from limpet._connection import _pure, _transport, _zmtp
 from limpet._protocol import _wire
 
 from tests.support import fake
+from tests.support.vectors import VECTORS
 
-from .test_protocol import plain, vectors
+from .test_protocol import plain
 from .test_zmtp import OPENING, greeting, ready
 
 pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
@@ -74,7 +75,7 @@ def test_messages_arrive_whole_however_they_are_cut(kind, step):
 
 @WIRES
 def test_golden_vectors(kind):
-    for vector in vectors():
+    for vector in VECTORS.values():
         data, body = bytes.fromhex(vector["hex"]), plain(vector["body"])
         wire = opened(kind)
         assert feed(wire, _zmtp.pack(data)) == [(vector["kind"], vector["id"], body)], vector["name"]

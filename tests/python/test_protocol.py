@@ -1,6 +1,5 @@
 """The client against the tables and golden vectors of proto/."""
 
-import glob
 import json
 import os
 import re
@@ -12,6 +11,7 @@ from limpet import errors
 from limpet._protocol import _requests, _wire
 
 from tests.support import ROOT, fake
+from tests.support.vectors import VECTORS
 
 pytestmark = [pytest.mark.wire, pytest.mark.sanitize]
 
@@ -54,14 +54,6 @@ def test_the_record_has_the_fields_of_the_page():
     assert set(limpet.Result.__dataclass_fields__) == set(documented) == set(fake.record()) | {"restored", "between", "memory"}
 
 
-def vectors():
-    found = [
-        json.loads(read(path)) for path in sorted(glob.glob(os.path.join(ROOT, "proto", "vectors", "*.json")))
-    ]
-    assert found
-    return found
-
-
 def plain(value):
     """A vector's body: {"$bin": hex} stands for bytes, and so does the key "$bin:hex"."""
     if isinstance(value, dict):
@@ -87,8 +79,7 @@ SESSION = {"session": "a", "instance": "5d41402abc4b2a76"}
 
 
 def golden(name):
-    vector = json.loads(read("proto", "vectors", f"{name}.json"))
-    return _wire.decode(memoryview(bytes.fromhex(vector["hex"])))
+    return _wire.decode(memoryview(bytes.fromhex(VECTORS[name]["hex"])))
 
 
 @pytest.mark.parametrize(

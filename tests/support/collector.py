@@ -60,7 +60,7 @@ def collector():
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         made = Collector(server.server_address)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield made

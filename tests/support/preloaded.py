@@ -35,7 +35,8 @@ class Preloaded:
         return [sys.executable, "-I", "-S", __file__, "start", self.path, module, *arguments]
 
     def start(self, streams, environment, module, *arguments):
-        """Starts `python -m module arguments...`, which ends with us; `streams` are its standard ones."""
+        """Starts `python -m module arguments...`, or `python module arguments...` where that is a file, which ends with us;
+        `streams` are its standard ones."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.path)
         send(connection, [[module, *arguments], environment, os.getcwd()], streams)
@@ -107,6 +108,7 @@ def serve(*modules):
     import importlib
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # tests may be killed
+    del sys.path[0]  # whose modules have the names of packages
     for module in modules:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
@@ -157,7 +159,10 @@ def run(arguments, environment, directory, fds):
     sys.stdin, sys.stdout, sys.stderr = (open(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
     status = 0
     try:
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        if arguments[0].endswith(".py"):
+            runpy.run_path(arguments[0], run_name="__main__")
+        else:
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         status = ended.code or 0
     threading._shutdown()

@@ -169,7 +169,7 @@ static void assert_described(const StateChange *change, const char *words)
     assert_memory_equal(small, "It ended; its v", 16);
 }
 
-static void test_fates(void **state)
+static void test_state_changes(void **state)
 {
     assert_described(&STATE_UNCHANGED, "kept");
     assert_described(&(StateChange){.state = STATE_LOST},
@@ -207,7 +207,7 @@ static void test_reasons_are_cut_at_a_character(void **state)
     assert_true(utf8_valid(reason, strlen(reason)));
 }
 
-static void test_fates_move(void **state)
+static void test_state_changes_move(void **state)
 {
     StateChange from = {.state = STATE_ROLLED_BACK, .checkpoint = 3}, to = {.state = STATE_LOST};
 
@@ -290,9 +290,9 @@ int main(void)
         cmocka_unit_test(test_own_words_with_a_message_of_ours),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_never_run),
-        cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_state_changes),
         cmocka_unit_test(test_reasons_are_cut_at_a_character),
-        cmocka_unit_test(test_fates_move),
+        cmocka_unit_test(test_state_changes_move),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_threads_follow_the_engine),
     };

@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "guest/supervisor/process/footprint.h"
 #include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
 

@@ -278,21 +278,28 @@ static void check_schema(const char *name, const Buf *expected)
         fail_msg("%s: the schema %s writes it otherwise", name, schema->name);
 }
 
-static void check_vector(const char *path, bool *ret_seen)
+static void check_vector(json_t *vector, bool *ret_seen)
+{
+    const char *name = json_string_value(json_object_get(vector, "name"));
+    Buf expected _cleanup_(buf_deinit) = BUF_NULL;
+
+    append_hex(&expected, json_string_value(json_object_get(vector, "hex")));
+    check_encoder(name, vector, &expected);
+    check_decoder(name, vector, &expected);
+    check_schema(name, &expected);
+    ret_seen[json_integer_value(json_object_get(vector, "kind"))] = true;
+}
+
+static void check_file(const char *path, bool *ret_seen)
 {
     json_error_t error;
-    json_t *vector = json_load_file(path, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    Buf expected = BUF_NULL;
+    json_t *vectors = json_load_file(path, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error), *vector;
+    size_t i;
 
-    if (!vector)
+    if (!vectors)
         fail_msg("%s:%d: %s", path, error.line, error.text);
-    append_hex(&expected, json_string_value(json_object_get(vector, "hex")));
-    check_encoder(path, vector, &expected);
-    check_decoder(path, vector, &expected);
-    check_schema(json_string_value(json_object_get(vector, "name")), &expected);
-    ret_seen[json_integer_value(json_object_get(vector, "kind"))] = true;
-    buf_deinit(&expected);
-    json_decref(vector);
+    json_array_foreach(vectors, i, vector) check_vector(vector, ret_seen);
+    json_decref(vectors);
 }
 
 static void every_vector(void **state)
@@ -307,7 +314,7 @@ static void every_vector(void **state)
 
     assert_int_equal(glob(SOURCE_DIR "/proto/vectors/*.json", 0, NULL, &paths), 0);
     for (size_t i = 0; i < paths.gl_pathc; i++)
-        check_vector(paths.gl_pathv[i], seen);
+        check_file(paths.gl_pathv[i], seen);
     globfree(&paths);
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (!seen[kinds[i]])

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 #include "proto/zmtp_socket.h"
 
 #define SETTLE 32

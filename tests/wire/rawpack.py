@@ -1,7 +1,7 @@
 """A msgpack encoder and decoder made of struct alone, so that nothing is shared with what it tests.
 
 Values are Python's own; text is str and bytes are bin. In the JSON of proto/vectors a bin value is written
-{"$bin": "hex"} and a bin key "$bin:hex". Run with file names, this fills in the "hex" of those vectors.
+{"$bin": "hex"} and a bin key "$bin:hex". Run with file names, this fills in the "hex" of the vectors in those.
 """
 
 import json
@@ -127,10 +127,11 @@ def _key(key):
 
 def _fill_in(path):
     with open(path, encoding="utf-8") as file:
-        vector = json.load(file)
-    vector["hex"] = message(vector["kind"], vector["id"], from_json(vector["body"])).hex()
+        vectors = json.load(file)
+    for vector in vectors:
+        vector["hex"] = message(vector["kind"], vector["id"], from_json(vector["body"])).hex()
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(vector, file, indent=2, ensure_ascii=False)
+        json.dump(vectors, file, indent=2, ensure_ascii=False)
         file.write("\n")
 
 

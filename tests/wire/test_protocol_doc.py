@@ -1,11 +1,12 @@
 """PROTOCOL.md says what messages.def, errors.def, features.def, limits.h and the vectors say."""
 
-import json
 import pathlib
 import re
 import struct
 
 import pytest
+
+from tests.support.vectors import VECTORS
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 DOC = (PROTO / "PROTOCOL.md").read_text("utf-8")
@@ -67,8 +68,7 @@ def test_features():
     assert rows("What a version promises") == [(f"`{name}`", meaning) for name, meaning in FEATURES]
     names = [name for name, _ in FEATURES]
     assert names == sorted(set(names))
-    hello = json.loads((PROTO / "vectors/hello-reply.json").read_text("utf-8"))
-    assert hello["body"]["features"] == names
+    assert VECTORS["hello-reply"]["body"]["features"] == names
 
 
 def test_limits():
@@ -115,7 +115,7 @@ def examples():
 
 @pytest.mark.parametrize("name", ["hello", "hello-reply", "run", "run-reply"])
 def test_example_messages(name):
-    assert examples()[name].hex() == json.loads((PROTO / f"vectors/{name}.json").read_text("utf-8"))["hex"]
+    assert examples()[name].hex() == VECTORS[name]["hex"]
 
 
 def test_example_handshake():

@@ -144,9 +144,6 @@ int cli_put(LimpetClient *client, const char *local, const char *session, const 
  * a whole, when all has come. */
 int cli_get(LimpetClient *client, const char *session, const char *path, const char *local);
 
-/* The same of an artifact of a call, which is there as a whole or not at all, unless `local` is "-". */
-int cli_get_artifact(LimpetClient *client, const LimpetResult *result, const char *path, const char *local);
-
 DEFINE_CLEANUP(LimpetClient *, limpet_free);
 DEFINE_CLEANUP(LimpetResult *, limpet_result_free);
 DEFINE_CLEANUP(LimpetSessions *, limpet_sessions_free);

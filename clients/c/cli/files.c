@@ -160,7 +160,8 @@ int cli_get(LimpetClient *client, const char *session, const char *path, const c
     return get(client, &(Source){.session = session, .path = path}, local);
 }
 
-int cli_get_artifact(LimpetClient *client, const LimpetResult *result, const char *path, const char *local)
+/* The same of an artifact of a call, which is there as a whole or not at all, unless `local` is "-". */
+static int get_artifact(LimpetClient *client, const LimpetResult *result, const char *path, const char *local)
 {
     return get(client, &(Source){.result = result, .path = path}, local);
 }
@@ -454,7 +455,7 @@ static int run_artifact(const void *values, char **operands, int n)
         return EXIT_SANDBOX;
     if (limpet_set_artifacts(client, NULL) || limpet_result(client, operands[0], LIMPET_FOREVER, &result))
         return cli_fail(client);
-    r = cli_get_artifact(client, result, operands[1], n > 2 ? operands[2] : ".");
+    r = get_artifact(client, result, operands[1], n > 2 ? operands[2] : ".");
     limpet_result_free(result);
     return r;
 }

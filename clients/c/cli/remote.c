@@ -12,7 +12,7 @@
 #include "clients/c/cli/cli.h"
 #include "clients/c/client.h"
 #include "clients/c/remote.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 
 /* ---- limpet keygen ---- */
 

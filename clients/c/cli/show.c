@@ -111,7 +111,7 @@ int table_print(Table *table)
 #define RED   "\033[31m"
 #define BOLD  "\033[1;31m"
 
-bool colour_wanted(FILE *file)
+static bool colour_wanted(FILE *file)
 {
     const char *forbidden = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");

@@ -12,13 +12,12 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/frozen_main.h"
 #include "guest/interpreter/checkpoint/openfiles.h"
-#include "guest/interpreter/checkpoint/resume.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/compile.h"
@@ -27,7 +26,6 @@
 #include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/pyref.h"
-#include "guest/interpreter/stream.h"
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"
 #include "proto/limits.h"

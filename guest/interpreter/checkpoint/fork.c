@@ -9,7 +9,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "guest/interpreter/checkpoint/restartable.h"
+#include "guest/interpreter/checkpoint/threads.h"
 
 /* For glibc's fork() and handlers of pthread_atfork(), which join threads and write to pipes. */
 #define STACK_SIZE (256u << 10)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/link.h"
 #include "guest/channel.h"
 #include "guest/interpreter/checkpoint/keep.h"
 #include "guest/interpreter/checkpoint/fork.h"

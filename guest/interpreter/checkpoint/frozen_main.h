@@ -37,6 +37,10 @@ typedef struct Restore {
     int fds[CHANNEL_FDS];
 } Restore;
 
+/* In a fork of a frozen copy, which becomes an interpreter that runs cells (resume.c): takes the descriptors
+ * of `restore` and says `ready`. 0 or a negative errno. */
+int resume(CheckpointInfo *copied, const Restore *restore);
+
 /* With all signals blocked. Takes the channel, says `frozen` with the id of the `checkpoint`, and returns in
  * each process that is brought back, whose threads rest; in the frozen copy it never does. Nothing here may
  * allocate (threads.h). */

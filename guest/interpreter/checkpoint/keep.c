@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/memory/memory.h"
+#include "proto/base/clock.h"
 #include "proto/limits.h"
 
 #define DELETED " (deleted)"
@@ -31,6 +31,8 @@
 /* Pages between two that are written are written, too, if they are this few: each piece may become a mapping.
  */
 #define GAP_MAX ((uint64_t)16 * MEMORY_PAGE)
+
+#define PIECE_SIZE ((size_t)256 << 10)
 
 /* The loader calls beginning on a stack of its own, as the copy's is in use below `here`. */
 static struct {
@@ -47,6 +49,7 @@ static struct {
     MemoryMapping *mappings;
     MemoryRun *runs;
     char *text;
+    uint8_t *piece;   /* of the file, as it is read again */
     uint64_t content; /* bytes of all runs */
     uint64_t shared;
     int pagemap;
@@ -67,8 +70,8 @@ static int take_room(void)
 {
     static const size_t sizes[] = {MEMORY_FILES_MAX * sizeof(MemoryFile),
                                    MEMORY_MAPPINGS_MAX * sizeof(MemoryMapping),
-                                   MEMORY_RUNS_MAX * sizeof(MemoryRun), MEMORY_TEXT_MAX};
-    size_t all = sizes[0] + sizes[1] + sizes[2] + sizes[3];
+                                   MEMORY_RUNS_MAX * sizeof(MemoryRun), MEMORY_TEXT_MAX, PIECE_SIZE};
+    size_t all = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4];
     char *at = (char *)MEMORY_INDEX_START; /* NOLINT */
 
     if (mmap(at, all, PROT_READ | PROT_WRITE,
@@ -77,7 +80,8 @@ static int take_room(void)
     found.files = (MemoryFile *)at;
     found.mappings = (MemoryMapping *)(at += sizes[0]);
     found.runs = (MemoryRun *)(at += sizes[1]);
-    found.text = at + sizes[2];
+    found.text = at += sizes[2];
+    found.piece = (uint8_t *)at + sizes[3];
     return 0;
 }
 
@@ -97,10 +101,8 @@ static int identify(MemoryFile *file, const char *path)
         return 0;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (n = pread(fd, page, sizeof(page), 0)) < 0)
         return refuse(-ENOTSUP, "something is mapped that is no file, or cannot be opened");
-    file->hash = memory_hash(page, (size_t)n);
+    file->hash = memory_file_hash(page, (size_t)n, &st);
     file->size = (uint64_t)st.st_size;
-    file->seconds = st.st_mtim.tv_sec;
-    file->nanoseconds = st.st_mtim.tv_nsec;
     return 0;
 }
 
@@ -269,6 +271,14 @@ static bool is_kernels(const char *name)
     return strncmp(name, "[v", 2) == 0;
 }
 
+/* The file that this process has become: it goes when the session has woken. */
+static bool is_own_origin(const char *name)
+{
+    const char *last = strrchr(name, '/');
+
+    return last && strcmp(last + 1, KEEP_NAME) == 0;
+}
+
 /* Content of a file that has no name any more is only in the memory. */
 static int classify(const MappedLine *line, MemoryMapping *ret)
 {
@@ -279,7 +289,9 @@ static int classify(const MappedLine *line, MemoryMapping *ret)
         ret->offset = 0;
         return find_file(line->name, &ret->file);
     }
-    if (line->name[0] == '/' && !line->deleted) {
+
+    bool is_lost = line->deleted || is_own_origin(line->name);
+    if (line->name[0] == '/' && !is_lost) {
         int r = find_file(line->name, &ret->file);
 
         ret->kind = MEMORY_FILE;
@@ -287,8 +299,7 @@ static int classify(const MappedLine *line, MemoryMapping *ret)
     }
     ret->offset = 0;
     ret->kind = line->grows ? MEMORY_STACK : MEMORY_ANONYMOUS;
-    return line->deleted && ret->prot & PROT_READ ? add_run(ret, ret->start, ret->end - ret->start)
-                                                  : add_own(ret);
+    return is_lost && ret->prot & PROT_READ ? add_run(ret, ret->start, ret->end - ret->start) : add_own(ret);
 }
 
 static int prot_of(const char *mode)
@@ -427,8 +438,23 @@ static int write_index(int fd)
     return r;
 }
 
-/* The head comes last: a file that has one is whole. After the machine has failed, when that may not hold, it
- * fits no more. */
+/* Reads what is in the file: the part that this process uses has changed while it was written. */
+static int sum_file(int fd, uint64_t *ret)
+{
+    uint64_t at = sizeof(found.head);
+
+    for (*ret = 0; at < found.head.size;) {
+        size_t n = (size_t)MIN(PIECE_SIZE, found.head.size - at);
+
+        if (pread(fd, found.piece, n, (off_t)at) != (ssize_t)n)
+            return refuse(-EIO, "it cannot be read");
+        *ret = memory_sum(*ret, found.piece, n);
+        at += n;
+    }
+    return 0;
+}
+
+/* The head comes last: a file that has one is whole, and remains so until the machine fails. */
 static int write_file(int fd)
 {
     MemoryHead *head = &found.head;
@@ -440,6 +466,8 @@ static int write_file(int fd)
     int r = write_index(fd);
     if (r == 0)
         r = write_contents(fd);
+    if (r == 0)
+        r = sum_file(fd, &head->sum);
     if (r == 0 && pwrite(fd, head, sizeof(*head), 0) != sizeof(*head))
         r = refuse(-EIO, "it cannot be written");
     return r;
@@ -466,6 +494,7 @@ static void describe(void)
         if ((uintptr_t)vdso == mapping->start)
             head->fit = memory_fit(vdso, mapping->end - mapping->start);
     }
+    head->clock = clock_now();
     memcpy(head->magic, MEMORY_MAGIC, sizeof(MEMORY_MAGIC));
     head->thread = (uintptr_t)__builtin_thread_pointer();
     head->entry = (uintptr_t)beginning;
@@ -489,7 +518,7 @@ static int keep_in(int directory)
     int fd, r;
 
     unlinkat(directory, KEEP_NAME, 0);
-    fd = openat(directory, KEEP_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = openat(directory, KEEP_NAME, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return refuse(-errno, "the file cannot be made");
     r = take_room();

@@ -1,11 +1,11 @@
-#include "guest/interpreter/checkpoint/resume.h"
+#include "guest/interpreter/checkpoint/frozen_main.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 
-#include "guest/interpreter/inbox.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/checkpoint/fork.h"
@@ -14,7 +14,6 @@
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
-#include "guest/interpreter/reply.h"
 
 /* The global generators of random numbers across a fork, where Python seeds that of `random` anew. */
 typedef struct Generators {

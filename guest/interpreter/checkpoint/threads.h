@@ -36,5 +36,7 @@ void threads_go_on(void);
  * thread. */
 pid_t threads_number(pthread_t thread);
 
-/* Makes the C library believe in a number: the one it believed in. */
-pid_t threads_believe(pthread_t thread, pid_t number);
+/* Tells the kernel of the restartable sequences of a thread that clone() has made, or of a fork of one: the C
+ * library goes on believing that they are registered, and sched_getcpu() would always give the same answer.
+ */
+void restartable_register(void);

@@ -1,4 +1,4 @@
-"""Writes modules as the C that start.c includes: freeze.py FOLDER > FILE, by the Python that will run them.
+"""Writes modules as the C that main.c includes: freeze.py FOLDER > FILE, by the Python that will run them.
 
 What Python finds in its own program it neither looks for in folders nor reads from files, which is most of the time
 that so many small modules take.

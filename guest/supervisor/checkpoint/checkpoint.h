@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "guest/supervisor/process/footprint.h"
+#include "guest/supervisor/process/processes.h"
 #include "proto/base/list.h"
 #include "proto/base/loop.h"
 #include "proto/schema.h"

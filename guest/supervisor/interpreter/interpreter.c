@@ -10,7 +10,7 @@
 
 #include "guest/channel.h"
 #include "guest/ring.h"
-#include "guest/supervisor/process/footprint.h"
+#include "guest/supervisor/process/processes.h"
 #include "guest/supervisor/process/spawn.h"
 #include "proto/base/log.h"
 

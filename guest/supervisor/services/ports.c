@@ -10,7 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/passing.h"
+#include "proto/base/fdio.h"
 #include "proto/limits.h"
 
 /* ---- sockets ---- */

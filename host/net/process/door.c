@@ -186,7 +186,7 @@ static void take_body(Door *door, zmq_msg_t *routing, zmq_msg_t *body)
     if (!line)
         return;
     if (several)
-        line_doom(line, "it sent a message of several frames");
+        line_drop(line, "it sent a message of several frames");
     else
         line_take(line, zmq_msg_data(body), zmq_msg_size(body));
 }
@@ -215,7 +215,7 @@ static void look(Door *door)
         n++;
     if (n == BATCH)
         door_look_again(door);
-    lines_shut_doomed(door);
+    lines_shut_dropped(door);
 }
 
 static void on_look(LoopIdle *idle)
@@ -404,7 +404,7 @@ int door_serve(int controller, int listening, const Certificate *certificate, ui
     int r;
 
     door.most = most;
-    list_init(&door.doomed);
+    list_init(&door.dropped);
     r = begin(&door, controller, listening, certificate);
     if (r == 0) {
         log_info("serving a network", "key=%s", certificate->public_key);

@@ -24,7 +24,7 @@ typedef struct Door {
     uint64_t most;              /* lines at once */
     struct NetLine *by_fd;      /* uthash: each connection */
     struct NetLine *by_routing; /* uthash: those that have said something */
-    List doomed;                /* NetLine */
+    List dropped;               /* NetLine */
     uint64_t complained;        /* when a refusal was last logged */
 } Door;
 
@@ -42,8 +42,8 @@ typedef struct NetLine {
     int fd; /* libzmq's */
     UT_hash_handle in_fds, in_routings;
     LoopTimer silence; /* until it has said something */
-    bool doomed;       /* to be shut down before the loop waits again */
-    List in_doomed;    /* until then */
+    bool dropped;      /* to be shut down before the loop waits again */
+    List in_dropped;   /* until then */
     char address[65];
     char key[Z85_KEY_SIZE + 1]; /* "": it has said nothing */
     uint8_t routing[256];       /* its id */
@@ -61,8 +61,8 @@ void line_end(Door *door, int fd);
 NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message);
 /* Takes a frame from the client. */
 void line_take(NetLine *line, const void *bytes, size_t size);
-void line_doom(NetLine *line, const char *why);
-void lines_shut_doomed(Door *door);
+void line_drop(NetLine *line, const char *why);
+void lines_shut_dropped(Door *door);
 /* Keys may have changed. */
 void lines_check(Door *door);
 void lines_free(Door *door);

@@ -78,12 +78,12 @@ static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
     NetLine *line = container_of(socket, NetLine, link);
     int r = -ENOBUFS;
 
-    if (line->doomed)
+    if (line->dropped)
         return;
     if (atomic_load(&line->backlog->bytes) <= QUEUE_OUT)
         r = send_on(line, frame->data, frame->size);
     if (r < 0)
-        line_doom(line, r == -ENOBUFS ? "it does not read" : NULL);
+        line_drop(line, r == -ENOBUFS ? "it does not read" : NULL);
 }
 
 /* ---- to the controller ---- */
@@ -102,7 +102,7 @@ static int say(NetLine *line, const void *bytes, size_t size)
 void line_take(NetLine *line, const void *bytes, size_t size)
 {
     if (say(line, bytes, size) < 0)
-        line_doom(line, "it sends more than is taken");
+        line_drop(line, "it sends more than is taken");
 }
 
 static void on_open(ZmtpSocket *socket)
@@ -119,13 +119,13 @@ static void on_open(ZmtpSocket *socket)
     }
     buf_deinit(&line->early);
     if (r < 0)
-        line_doom(line, "it sends more than is taken");
+        line_drop(line, "it sends more than is taken");
 }
 
 /* The controller has ended it, or ends. */
 static void on_lost(ZmtpSocket *socket, int error)
 {
-    line_doom(container_of(socket, NetLine, link), NULL);
+    line_drop(container_of(socket, NetLine, link), NULL);
 }
 
 static const ZmtpSocketEvents events = {.open = on_open, .message = on_message, .lost = on_lost};
@@ -182,26 +182,26 @@ static void forget(NetLine *line)
 static void line_free(NetLine *line)
 {
     loop_timer_cancel(&line->silence);
-    list_remove(&line->in_doomed);
+    list_remove(&line->in_dropped);
     forget(line);
     HASH_DELETE(in_fds, line->door->by_fd, line);
     free(line);
 }
 
-void line_doom(NetLine *line, const char *why)
+void line_drop(NetLine *line, const char *why)
 {
-    if (line->doomed)
+    if (line->dropped)
         return;
     if (why)
         door_complain(line->door, why, line->address);
-    line->doomed = true;
-    list_append(&line->door->doomed, &line->in_doomed);
+    line->dropped = true;
+    list_append(&line->door->dropped, &line->in_dropped);
     door_look_again(line->door);
 }
 
 static void on_silence(LoopTimer *timer)
 {
-    line_doom(container_of(timer, NetLine, silence), "it said nothing");
+    line_drop(container_of(timer, NetLine, silence), "it said nothing");
 }
 
 /* Without memory for a line it is not served, and ends by what libzmq does about silence. */
@@ -214,16 +214,16 @@ void line_begin(Door *door, int fd, const char *address)
         return;
     *line = (NetLine){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
     snprintf(line->address, sizeof(line->address), "%s", address);
-    list_init(&line->in_doomed);
+    list_init(&line->in_dropped);
     HASH_ADD(in_fds, door->by_fd, fd, sizeof(fd), line);
     if (!line->in_fds.tbl) {
         free(line);
         return;
     }
     if (HASH_CNT(in_fds, door->by_fd) > door->most)
-        line_doom(line, "there are as many connections as there may be");
+        line_drop(line, "there are as many connections as there may be");
     else if (loop_timer_set(door->loop, &line->silence, clock_now() + SILENCE, on_silence) < 0)
-        line_doom(line, "out of memory");
+        line_drop(line, "out of memory");
 }
 
 void line_end(Door *door, int fd)
@@ -236,14 +236,14 @@ void line_end(Door *door, int fd)
 
 /* libzmq may have closed the descriptor meanwhile, and another connection have it: what has ended is known
  * when this is called, and whoever came a moment ago comes again. */
-void lines_shut_doomed(Door *door)
+void lines_shut_dropped(Door *door)
 {
     List *link;
 
-    if (!list_empty(&door->doomed))
+    if (!list_empty(&door->dropped))
         door_take_events(door);
-    while ((link = list_first(&door->doomed))) {
-        NetLine *line = list_entry(link, NetLine, in_doomed);
+    while ((link = list_first(&door->dropped))) {
+        NetLine *line = list_entry(link, NetLine, in_dropped);
 
         list_remove(link);
         forget(line);
@@ -269,7 +269,7 @@ void lines_check(Door *door)
 
     HASH_ITER (in_routings, door->by_routing, line, next)
         if (!authorized_find(&door->keys, line->key))
-            line_doom(line, "its key is not authorized any more");
+            line_drop(line, "its key is not authorized any more");
 }
 
 /* The controller learns who comes, and gets its end of a socket. */
@@ -302,7 +302,7 @@ static int note(NetLine *line, const char *key, zmq_msg_t *routing, const char *
     return -ENOMEM;
 }
 
-/* Admits a connection that speaks for the first time, or dooms it and returns NULL. */
+/* Admits a connection that speaks for the first time, or drops it and returns NULL. */
 static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *message)
 {
     const char *key = zmq_msg_gets(message, "User-Id");
@@ -312,7 +312,7 @@ static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *m
     loop_timer_cancel(&line->silence);
     forget(line);
     if (!authorized || lines_of(door, key) >= authorized->connections) {
-        line_doom(line,
+        line_drop(line,
                   authorized ? "the key has as many connections as it may" : "the key is not authorized");
         return NULL;
     }
@@ -321,7 +321,7 @@ static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *m
         r = tell(line);
     if (r == 0)
         return line;
-    line_doom(line, strerror(-r));
+    line_drop(line, strerror(-r));
     return NULL;
 }
 
@@ -333,10 +333,10 @@ NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message)
     if (!line) {
         door_take_events(door);
         line = find(door, zmq_msg_get(message, ZMQ_SRCFD));
-        if (line && !line->doomed)
+        if (line && !line->dropped)
             line = meet(door, line, routing, message);
     }
-    return line && !line->doomed ? line : NULL;
+    return line && !line->dropped ? line : NULL;
 }
 
 void lines_free(Door *door)

@@ -31,7 +31,8 @@ bool hidden_session_idle(LimpetClient *client, const char *session)
     return found;
 }
 
-bool hidden_idle(Repl *repl)
+/* Likewise of the prompt's own session, without waiting for a controller either. */
+static bool hidden_idle(Repl *repl)
 {
     return !repl->gone && hidden_session_idle(repl->client, repl->origin);
 }

@@ -6,7 +6,6 @@ Those of commands.py cost next to nothing. Any other makes IPython's own shell, 
 import sys
 
 from limpet_magics import code, commands
-from limpet_magics.expansion import expand
 
 __all__ = ["Shell", "ipython", "shell"]
 
@@ -22,19 +21,19 @@ class Shell:
         own = commands.LINE.get(magic_name)
         if own is None:
             return ipython(f"%{magic_name}").run_line_magic(magic_name, line)
-        return own(line if own in commands.PYTHON else expand(line, code.caller()))
+        return own(line if own in commands.PYTHON else code.expand(line, code.caller()))
 
     def run_cell_magic(self, magic_name, line, cell):
         own = commands.CELL.get(magic_name)
         if own is None:
             return ipython(f"%%{magic_name}").run_cell_magic(magic_name, line, cell)
-        return own(line if own in commands.PYTHON else expand(line, code.caller()), cell)
+        return own(line if own in commands.PYTHON else code.expand(line, code.caller()), cell)
 
     def system(self, cmd):
-        commands.system(expand(cmd, code.caller()))
+        commands.system(code.expand(cmd, code.caller()))
 
     def getoutput(self, cmd, split=True, depth=0):
-        return commands.output_of(expand(cmd, code.caller()), split)
+        return commands.output_of(code.expand(cmd, code.caller()), split)
 
     def __setattr__(self, name, value):
         setattr(ipython(f"get_ipython().{name}"), name, value)

@@ -13,7 +13,7 @@ from traitlets import Type, default  # noqa: E402
 
 import _limpet  # noqa: E402
 import limpet_magics  # noqa: E402
-from limpet_magics import code, commands, expansion  # noqa: E402
+from limpet_magics import code, commands  # noqa: E402
 from limpet_runtime import display, errors, figures  # noqa: E402
 
 LAST = {"_", "__", "___"}
@@ -121,7 +121,7 @@ class Shell(InteractiveShell):
         display.publisher = None if isinstance(publisher, Publisher) else publisher
 
     def var_expand(self, cmd, depth=0, formatter=None):
-        return expansion.expand(cmd, code.caller())
+        return code.expand(cmd, code.caller())
 
     def get_local_scope(self, stack_depth):
         return code.caller().f_locals

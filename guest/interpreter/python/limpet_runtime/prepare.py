@@ -114,9 +114,9 @@ def prepare(env, added, imports, language, cwd):
         return failed
     from limpet_runtime import warmup
 
-    argv = list(sys.argv)
+    argv, streams = list(sys.argv), (sys.stdin, sys.stdout, sys.stderr)
     failed += import_all(imports)
     warmup.use_all()
-    sys.argv = argv
+    sys.argv, (sys.stdin, sys.stdout, sys.stderr) = argv, streams
     freeze_objects()
     return failed

@@ -16,7 +16,7 @@ from .._protocol import _requests, _wire
 from .._protocol._requests import Body, Request
 from ..errors import BadRequest, Error, NoSuchRun, NoSuchSession, SessionClosed, Unavailable
 from ..kubernetes import _api
-from ..kubernetes._pod import PORT, PodOptions, claim, object_name, pod
+from ..kubernetes._pod import POOL, PORT, PodOptions, claim, object_name, pod, pool_of, taken_by
 from ..results import Between, Result, SessionInfo
 from .client import AsyncClient
 from .connecting import Lock, in_thread, opening, sleep
@@ -150,6 +150,8 @@ class AsyncPods(AsyncClient):
         self._saves = self._options.volume is not None
         self._clients: dict[str, AsyncPodClient] = {}
         self._clients_lock = threading.Lock()
+        self._filling: threading.Thread | None = None
+        self._in_use: set[str] = set()  # by uid, pods of a pool whose sessions were opened
         self._over: dict[str, float] = {}  # by uid, what has ended: since when
         self._calls: OrderedDict[str, str] = OrderedDict()
 
@@ -240,11 +242,13 @@ class AsyncPods(AsyncClient):
         Args:
             after: Seconds for which this client has seen them so, with calls of this method.
         """
-        pods = {_api.session_of(found): found for found in await in_thread(self._cluster.pods)}
-        over = [("pod", found) for found in pods.values() if _api.is_over(found)]
+        pods = await in_thread(self._cluster.pods)
+        over = [("pod", found) for found in pods if _api.is_over(found)]
+        if self._options.warm:
+            over += [("pod", found) for found in await self._left_of_pool(pods)]
         if self._saves:
             claims = await in_thread(self._cluster.claims)
-            kept = {name for name, found in pods.items() if not _api.is_over(found)}
+            kept = {_api.session_of(found) for found in pods if not _api.is_over(found)}
             over += [
                 ("persistent_volume_claim", found)
                 for found in claims
@@ -256,6 +260,39 @@ class AsyncPods(AsyncClient):
             about = found["metadata"]
             if now - self._over[about["uid"]] >= after:
                 await in_thread(self._cluster.delete, kind, about["name"], about["uid"])
+        if self._options.warm:
+            await in_thread(self._cluster.fill, self._options)
+
+    async def _left_of_pool(self, pods: list[Body]) -> list[Body]:
+        """What is of no use any more: of other options, or of whoever has died while it opened a session."""
+        free = await in_thread(self._cluster.free)
+        holders = await in_thread(self._cluster.holders)
+        held = {taken_by(found)[1] for found in holders}
+        there = {found["metadata"]["uid"] for found in pods}
+        taken = [found for found in pods if POOL in found["metadata"]["labels"]]
+        self._in_use &= there
+        pool = pool_of(self._options)
+        left = [found for found in free if _api.is_over(found) or found["metadata"]["labels"][POOL] != pool]
+        left += [found for found in holders if taken_by(found)[1] not in there]
+        for found in taken:
+            if found["metadata"]["uid"] not in held or await self._is_unopened(found):
+                left.append(found)
+        return left
+
+    async def _is_unopened(self, found: Body) -> bool:
+        place = _place_of(found)
+        if place is None or place.uid in self._in_use:
+            return False
+        client = AsyncPodClient(self, place, **self._keys)
+        try:
+            rows = await client.sessions()
+        except Error:
+            return False
+        finally:
+            await client.close()
+        if rows:
+            self._in_use.add(place.uid)
+        return not rows
 
     async def _sweep(self) -> None:
         await self.sweep()
@@ -268,7 +305,7 @@ class AsyncPods(AsyncClient):
         """
         if "/" in name:
             return await super().close_session(name)
-        found = await in_thread(self._cluster.pod, object_name(name))
+        found = await in_thread(self._cluster.pod_of, name)
         if found is None and self._saves:
             found = await in_thread(self._cluster.claim, object_name(name))
         if found is None or _api.session_of(found) != name:
@@ -283,6 +320,8 @@ class AsyncPods(AsyncClient):
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             await client.close()
+        if self._filling is not None:
+            await in_thread(self._filling.join)
         await in_thread(self._cluster.close)
 
     async def _request(self, request: Request[T], start: bool = True, stream: Any = None) -> T:
@@ -317,11 +356,26 @@ class AsyncPods(AsyncClient):
         ends = request.body.get("ttl_action") == "close"
         made = await self._reserve(name, deadline, ends)
         try:
-            return await self._asked(name, made, deadline, request)
+            reply = await self._asked(name, made, deadline, request)
         except BaseException:
             if made:
-                await in_thread(self._cluster.delete, "pod", object_name(name))
+                await in_thread(self._cluster.delete_pod_of, name)
             raise
+        if made and self._options.warm:
+            self._refill()
+        return reply
+
+    def _refill(self) -> None:
+        """Has the pool filled, while the session is used already."""
+
+        def fill() -> None:
+            with contextlib.suppress(Error):  # the next one tries again
+                self._cluster.fill(self._options)
+
+        with self._clients_lock:
+            if self._filling is None or not self._filling.is_alive():
+                self._filling = threading.Thread(target=fill, daemon=True)
+                self._filling.start()
 
     async def _ask(self, name: str, request: Request[T], start: bool = True, stream: Any = None) -> T:
         """Asks the controller of an open session, or of one that was saved."""
@@ -331,7 +385,7 @@ class AsyncPods(AsyncClient):
         if client is not None:
             return await client._request(request, start, stream)
         deadline, made = time.monotonic() + self._start_timeout, False
-        found = await in_thread(self._cluster.pod, object_name(base))
+        found = await in_thread(self._cluster.pod_of, base)
         if found is None or _api.is_over(found):
             claimed = await in_thread(self._cluster.claim, object_name(base)) if self._saves else None
             if claimed is None:
@@ -344,8 +398,8 @@ class AsyncPods(AsyncClient):
         """Makes the pod, unless it is there. One that has ended makes room first."""
         if self._saves:
             await in_thread(self._cluster.create, "persistent_volume_claim", claim(name, self._options, ends))
-        while not await in_thread(self._cluster.create, "pod", pod(name, self._options, ends)):
-            found = await in_thread(self._cluster.pod, object_name(name))
+        while not await self._make(name, ends):
+            found = await in_thread(self._cluster.pod_of, name)
             if found is None:
                 continue
             if _api.session_of(found) != name:
@@ -356,9 +410,16 @@ class AsyncPods(AsyncClient):
                 raise Unavailable(
                     f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}"
                 )
-            await in_thread(self._cluster.delete, "pod", object_name(name), found["metadata"]["uid"])
+            await in_thread(self._cluster.delete_pod_of, name, found["metadata"]["uid"])
             await sleep(_POLL)
         return True
+
+    async def _make(self, name: str, ends: bool) -> bool:
+        """Makes the pod, or takes one of the pool. False where the session has one."""
+        taken = await in_thread(self._cluster.take, name, self._options, ends) if self._options.warm else None
+        if taken is not None:
+            return taken
+        return await in_thread(self._cluster.create, "pod", pod(name, self._options, ends))
 
     async def _asked(
         self,
@@ -383,7 +444,7 @@ class AsyncPods(AsyncClient):
     async def _placed(self, name: str, made: bool, began: float, deadline: float) -> _Place:
         """Where the controller of a session is, once it runs."""
         while True:
-            found = await in_thread(self._cluster.pod, object_name(name))
+            found = await in_thread(self._cluster.pod_of, name)
             if found is None:
                 raise NoSuchSession(f"the pod of the session '{name}' was deleted")
             failure = _api.failure_of(found, began)
@@ -422,7 +483,7 @@ class AsyncPods(AsyncClient):
     async def _why_gone(self, place: _Place) -> str | None:
         """Why the pod is not the one any more, None while it is, or nobody can say."""
         try:
-            found = await in_thread(self._cluster.pod, object_name(place.session))
+            found = await in_thread(self._cluster.pod_of, place.session)
         except Error:
             return None
         if found is None or found["metadata"]["uid"] != place.uid:
@@ -435,6 +496,6 @@ class AsyncPods(AsyncClient):
             client = self._clients.get(place.session)
             if client is not None and client._place.uid == place.uid:
                 del self._clients[place.session]
-        await in_thread(self._cluster.delete, "pod", object_name(place.session), place.uid)
+        await in_thread(self._cluster.delete_pod_of, place.session, place.uid)
         if self._saves:
             await in_thread(self._cluster.delete, "persistent_volume_claim", object_name(place.session))

@@ -11,8 +11,7 @@ from typing import Any
 from ..errors import RestoreFailed
 from . import _archive
 
-_HEAD = struct.Struct("<16s4Q")  # as memory.h has it: its mark, size, kernel, processor, start of the machine
-_BOOT = "/proc/sys/kernel/random/boot_id"
+_HEAD = struct.Struct("<16s2Q")  # as memory.h has it: its mark, size, kernel
 
 
 def lines(path: str) -> Iterator[str]:
@@ -70,14 +69,22 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _fit(head: bytes) -> str:
-    """Kernel and processor are compared when it is restored, and so are the files of the image."""
+    """The kind of processor is compared when it is restored, and so are the files of the image."""
     if len(head) < _HEAD.size or not head.startswith(b"limpet memory "):
         return "of a format that is not known"
-    with open(_BOOT, "rb") as file:
-        here = _hash(file.read())
-    if _HEAD.unpack(head)[4] == here:
-        return "fits this machine until its next restart, with the same image"
-    return "fits another machine, or this one before it was restarted: the variables come by their pickles"
+    if _HEAD.unpack(head)[2] == _hash(_vdso()):
+        return "fits the kernel of this machine, with the same image"
+    return "fits another kernel than that of this machine, where the variables come by their pickles"
+
+
+def _vdso() -> bytes:
+    """What the kernel maps into each process."""
+    with open("/proc/self/maps") as maps:
+        found = next(line for line in maps if line.endswith("[vdso]\n"))
+    start, end = (int(number, 16) for number in found.split()[0].split("-"))
+    with open("/proc/self/mem", "rb") as memory:
+        memory.seek(start)
+        return memory.read(end - start)
 
 
 def _hash(data: bytes) -> int:

@@ -17,7 +17,7 @@ from .._protocol import _requests, _wire
 from .._protocol._requests import Body, Request
 from ..errors import BadRequest, Error, NoSuchRun, NoSuchSession, SessionClosed, Unavailable
 from ..kubernetes import _api
-from ..kubernetes._pod import PORT, PodOptions, claim, object_name, pod
+from ..kubernetes._pod import POOL, PORT, PodOptions, claim, object_name, pod, pool_of, taken_by
 from ..results import Between, Result, SessionInfo
 from .client import Client
 from .connecting import Lock, in_thread, opening, sleep
@@ -153,6 +153,8 @@ class Pods(Client):
         self._saves = self._options.volume is not None
         self._clients: dict[str, PodClient] = {}
         self._clients_lock = threading.Lock()
+        self._filling: threading.Thread | None = None
+        self._in_use: set[str] = set()  # by uid, pods of a pool whose sessions were opened
         self._over: dict[str, float] = {}  # by uid, what has ended: since when
         self._calls: OrderedDict[str, str] = OrderedDict()
 
@@ -243,11 +245,13 @@ class Pods(Client):
         Args:
             after: Seconds for which this client has seen them so, with calls of this method.
         """
-        pods = {_api.session_of(found): found for found in in_thread(self._cluster.pods)}
-        over = [("pod", found) for found in pods.values() if _api.is_over(found)]
+        pods = in_thread(self._cluster.pods)
+        over = [("pod", found) for found in pods if _api.is_over(found)]
+        if self._options.warm:
+            over += [("pod", found) for found in self._left_of_pool(pods)]
         if self._saves:
             claims = in_thread(self._cluster.claims)
-            kept = {name for name, found in pods.items() if not _api.is_over(found)}
+            kept = {_api.session_of(found) for found in pods if not _api.is_over(found)}
             over += [
                 ("persistent_volume_claim", found)
                 for found in claims
@@ -259,6 +263,39 @@ class Pods(Client):
             about = found["metadata"]
             if now - self._over[about["uid"]] >= after:
                 in_thread(self._cluster.delete, kind, about["name"], about["uid"])
+        if self._options.warm:
+            in_thread(self._cluster.fill, self._options)
+
+    def _left_of_pool(self, pods: list[Body]) -> list[Body]:
+        """What is of no use any more: of other options, or of whoever has died while it opened a session."""
+        free = in_thread(self._cluster.free)
+        holders = in_thread(self._cluster.holders)
+        held = {taken_by(found)[1] for found in holders}
+        there = {found["metadata"]["uid"] for found in pods}
+        taken = [found for found in pods if POOL in found["metadata"]["labels"]]
+        self._in_use &= there
+        pool = pool_of(self._options)
+        left = [found for found in free if _api.is_over(found) or found["metadata"]["labels"][POOL] != pool]
+        left += [found for found in holders if taken_by(found)[1] not in there]
+        for found in taken:
+            if found["metadata"]["uid"] not in held or self._is_unopened(found):
+                left.append(found)
+        return left
+
+    def _is_unopened(self, found: Body) -> bool:
+        place = _place_of(found)
+        if place is None or place.uid in self._in_use:
+            return False
+        client = PodClient(self, place, **self._keys)
+        try:
+            rows = client.sessions()
+        except Error:
+            return False
+        finally:
+            client.close()
+        if rows:
+            self._in_use.add(place.uid)
+        return not rows
 
     def _sweep(self) -> None:
         self.sweep()
@@ -271,7 +308,7 @@ class Pods(Client):
         """
         if "/" in name:
             return super().close_session(name)
-        found = in_thread(self._cluster.pod, object_name(name))
+        found = in_thread(self._cluster.pod_of, name)
         if found is None and self._saves:
             found = in_thread(self._cluster.claim, object_name(name))
         if found is None or _api.session_of(found) != name:
@@ -286,6 +323,8 @@ class Pods(Client):
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             client.close()
+        if self._filling is not None:
+            in_thread(self._filling.join)
         in_thread(self._cluster.close)
 
     def _request(self, request: Request[T], start: bool = True, stream: Any = None) -> T:
@@ -320,11 +359,26 @@ class Pods(Client):
         ends = request.body.get("ttl_action") == "close"
         made = self._reserve(name, deadline, ends)
         try:
-            return self._asked(name, made, deadline, request)
+            reply = self._asked(name, made, deadline, request)
         except BaseException:
             if made:
-                in_thread(self._cluster.delete, "pod", object_name(name))
+                in_thread(self._cluster.delete_pod_of, name)
             raise
+        if made and self._options.warm:
+            self._refill()
+        return reply
+
+    def _refill(self) -> None:
+        """Has the pool filled, while the session is used already."""
+
+        def fill() -> None:
+            with contextlib.suppress(Error):  # the next one tries again
+                self._cluster.fill(self._options)
+
+        with self._clients_lock:
+            if self._filling is None or not self._filling.is_alive():
+                self._filling = threading.Thread(target=fill, daemon=True)
+                self._filling.start()
 
     def _ask(self, name: str, request: Request[T], start: bool = True, stream: Any = None) -> T:
         """Asks the controller of an open session, or of one that was saved."""
@@ -334,7 +388,7 @@ class Pods(Client):
         if client is not None:
             return client._request(request, start, stream)
         deadline, made = time.monotonic() + self._start_timeout, False
-        found = in_thread(self._cluster.pod, object_name(base))
+        found = in_thread(self._cluster.pod_of, base)
         if found is None or _api.is_over(found):
             claimed = in_thread(self._cluster.claim, object_name(base)) if self._saves else None
             if claimed is None:
@@ -347,8 +401,8 @@ class Pods(Client):
         """Makes the pod, unless it is there. One that has ended makes room first."""
         if self._saves:
             in_thread(self._cluster.create, "persistent_volume_claim", claim(name, self._options, ends))
-        while not in_thread(self._cluster.create, "pod", pod(name, self._options, ends)):
-            found = in_thread(self._cluster.pod, object_name(name))
+        while not self._make(name, ends):
+            found = in_thread(self._cluster.pod_of, name)
             if found is None:
                 continue
             if _api.session_of(found) != name:
@@ -359,9 +413,16 @@ class Pods(Client):
                 raise Unavailable(
                     f"the pod {object_name(name)} of before does not end: {_api.why_over(found)}"
                 )
-            in_thread(self._cluster.delete, "pod", object_name(name), found["metadata"]["uid"])
+            in_thread(self._cluster.delete_pod_of, name, found["metadata"]["uid"])
             sleep(_POLL)
         return True
+
+    def _make(self, name: str, ends: bool) -> bool:
+        """Makes the pod, or takes one of the pool. False where the session has one."""
+        taken = in_thread(self._cluster.take, name, self._options, ends) if self._options.warm else None
+        if taken is not None:
+            return taken
+        return in_thread(self._cluster.create, "pod", pod(name, self._options, ends))
 
     def _asked(
         self,
@@ -386,7 +447,7 @@ class Pods(Client):
     def _placed(self, name: str, made: bool, began: float, deadline: float) -> _Place:
         """Where the controller of a session is, once it runs."""
         while True:
-            found = in_thread(self._cluster.pod, object_name(name))
+            found = in_thread(self._cluster.pod_of, name)
             if found is None:
                 raise NoSuchSession(f"the pod of the session '{name}' was deleted")
             failure = _api.failure_of(found, began)
@@ -425,7 +486,7 @@ class Pods(Client):
     def _why_gone(self, place: _Place) -> str | None:
         """Why the pod is not the one any more, None while it is, or nobody can say."""
         try:
-            found = in_thread(self._cluster.pod, object_name(place.session))
+            found = in_thread(self._cluster.pod_of, place.session)
         except Error:
             return None
         if found is None or found["metadata"]["uid"] != place.uid:
@@ -438,6 +499,6 @@ class Pods(Client):
             client = self._clients.get(place.session)
             if client is not None and client._place.uid == place.uid:
                 del self._clients[place.session]
-        in_thread(self._cluster.delete, "pod", object_name(place.session), place.uid)
+        in_thread(self._cluster.delete_pod_of, place.session, place.uid)
         if self._saves:
             in_thread(self._cluster.delete, "persistent_volume_claim", object_name(place.session))

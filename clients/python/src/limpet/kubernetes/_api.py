@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import time
@@ -16,7 +17,8 @@ from urllib3.exceptions import HTTPError
 
 from .._protocol._requests import Body
 from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
-from ._pod import CONTROLLER, ENDS, GROUP, LABELS, SESSION
+from . import _pod
+from ._pod import CONTROLLER, ENDS, FREE, GROUP, HOLDER_LABELS, LABELS, POOL, SESSION, PodOptions, object_name
 
 _TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
@@ -70,9 +72,70 @@ class Cluster:
         """None where there is none."""
         return self._read("persistent_volume_claim", name)
 
+    def pod_of(self, session: str) -> Body | None:
+        """The pod of a session, None where nothing has its name. One of the pool that is gone has ended."""
+        held = self.pod(object_name(session))
+        if held is None:
+            return None
+        name, uid = _pod.taken_by(held)
+        found = held if name == held["metadata"]["name"] else self.pod(name)
+        if found is not None and found["metadata"]["uid"] == uid:
+            return found
+        return {
+            "metadata": {**held["metadata"], "uid": uid},
+            "status": {"phase": "Failed", "reason": "its pod was deleted"},
+        }
+
+    def delete_pod_of(self, session: str, uid: str | None = None) -> None:
+        """Deletes the pod of a session, and what has its name, unless it has another pod by now."""
+        held = self.pod(object_name(session))
+        if held is None:
+            return
+        name, taken = _pod.taken_by(held)
+        if uid in (None, taken):
+            for each, its in {name: taken, held["metadata"]["name"]: held["metadata"]["uid"]}.items():
+                self.delete("pod", each, its)
+
+    def take(self, session: str, options: PodOptions, ends: bool) -> bool | None:
+        """Takes a pod of the pool for a session. None: there is none; False: somebody else has the name."""
+        if self.pod(object_name(session)) is not None:
+            return False
+        for found in sorted(self.free(_pod.pool_of(options)), key=_made_at):
+            if is_over(found) or address_of(found) is None:
+                continue
+            if not self._change_pod(found, _pod.taking(found, session, ends)):
+                continue
+            held = False
+            try:
+                held = self.create("pod", _pod.holder(session, found, options, ends))
+            finally:
+                if not held:
+                    self.delete("pod", found["metadata"]["name"], found["metadata"]["uid"])
+            return held
+        return None
+
+    def fill(self, options: PodOptions) -> None:
+        """Makes the pods that the pool lacks. Whoever else does so at once makes those of the same names."""
+        pool = _pod.pool_of(options)
+        there = self._listed("pod", f"{POOL}={pool}")
+        ready = sum(FREE in found["metadata"]["labels"] and not is_over(found) for found in there)
+        names = {found["metadata"]["name"] for found in there}
+        numbered = (_pod.warm_pod(number, options) for number in itertools.count())
+        unused = (body for body in numbered if body["metadata"]["name"] not in names)
+        for body in itertools.islice(unused, max(0, options.warm - ready)):
+            self.create("pod", body)
+
+    def free(self, pool: str = "") -> list[Body]:
+        """Those of the pool, or of all, that no session has taken."""
+        return self._listed("pod", f"{FREE},{POOL}={pool}" if pool else FREE)
+
+    def holders(self) -> list[Body]:
+        """What has the names of sessions whose pods are of a pool."""
+        return self._listed("pod", ",".join(f"{key}={value}" for key, value in HOLDER_LABELS.items()))
+
     def pods(self, group: str = "") -> list[Body]:
         """Those of sessions, or of a group of them."""
-        return self._listed("pod", _selector(group))
+        return self._listed("pod", f"{_selector(group)},!{FREE}")
 
     def claims(self, group: str = "") -> list[Body]:
         """Those of sessions, or of a group of them."""
@@ -93,6 +156,17 @@ class Cluster:
 
     def _call(self, function: str, *arguments: Any, **named: Any) -> Any:
         return getattr(self._core, function)(*arguments, _request_timeout=_TIMEOUT, **named)
+
+    def _change_pod(self, found: Body, change: Body) -> bool:
+        """False where it is not as it was found any more."""
+        with self._told("a pod of the pool cannot be taken"):
+            try:
+                self._call("patch_namespaced_pod", found["metadata"]["name"], self.namespace, change)
+            except ApiException as error:
+                if error.status not in (404, 409):
+                    raise
+                return False
+        return True
 
     def _listed(self, kind: str, selector: str) -> list[Body]:
         with self._told(f"each {kind} cannot be listed"):
@@ -153,6 +227,10 @@ def _selector(group: str) -> str:
     return ",".join(
         f"{key}={value}" for key, value in ({**LABELS, GROUP: group} if group else LABELS).items()
     )
+
+
+def _made_at(found: Body) -> str:
+    return str(found["metadata"].get("creationTimestamp", ""))
 
 
 def session_of(pod: Body) -> str:

@@ -85,6 +85,9 @@ rules:
 - apiGroups: [""]
   resources: [pods, persistentvolumeclaims]
   verbs: [create, delete, get, list]
+- apiGroups: [""] # a pod of the pool becomes that of a session
+  resources: [pods]
+  verbs: [patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

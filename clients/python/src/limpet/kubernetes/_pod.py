@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from .._protocol._requests import Body
@@ -20,7 +21,15 @@ ENDS = "limpet.ends"
 """Annotation: the session ends when it is idle, and is not saved then."""
 GROUP = "limpet.group"
 """Label: of sessions whose names have a dot, what is before the first one."""
-LABELS = {"app.kubernetes.io/name": "limpet", "app.kubernetes.io/component": "session"}
+NAME, COMPONENT = "app.kubernetes.io/name", "app.kubernetes.io/component"
+LABELS = {NAME: "limpet", COMPONENT: "session"}
+HOLDER_LABELS = {NAME: "limpet", COMPONENT: "name"}
+POOL = "limpet.pool"
+"""Label of a pod that was made for the pool: a hash of what it is like."""
+FREE = "limpet.free"
+"""Label of one that no session has taken."""
+TAKEN = "limpet.taken"
+"""Annotation of what holds the name of a session: its pod, and the uid of that."""
 CONTROLLER, GUEST = "controller", "guest"
 VARIABLE = "LIMPET_POD_"
 """What variables with values of PodOptions begin with."""
@@ -58,6 +67,8 @@ class PodOptions:
         pull: When the images are pulled: ``"IfNotPresent"``, ``"Always"`` or ``"Never"``.
         runtime_class: RuntimeClass of the pods. None: that of the cluster.
         host_users: False gives each pod a user namespace of its own. None: the cluster's own way.
+        warm: Pods that are kept ready, with the controller's ``imports`` done. A session takes one of them. Not with a
+            ``volume``.
         network_proof: ``"ask"``: a pod that reaches the DNS or the API server of the cluster serves no session.
             ``"trust"``: it does, and the network is what the cluster makes of it.
     """
@@ -72,6 +83,13 @@ class PodOptions:
     runtime_class: str | None = None
     host_users: bool | None = None
     network_proof: str = "ask"
+    warm: int = 0
+
+    def __post_init__(self) -> None:
+        if self.warm and self.volume is not None:
+            raise BadRequest(
+                "a pod that is kept warm has no claim, as that is of one session: leave out warm, or volume"
+            )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> PodOptions:
@@ -105,7 +123,13 @@ def _cpus(text: str) -> float:
         raise BadRequest(f"{VARIABLE}CPUS cannot be {text!r}: a number such as 1.5") from None
 
 
-_READ: dict[str, Callable[[str], Any]] = {"cpus": _cpus, "host_users": _flag}
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise BadRequest(f"{VARIABLE}WARM cannot be {text!r}: a number such as 2")
+    return int(text)
+
+
+_READ: dict[str, Callable[[str], Any]] = {"cpus": _cpus, "host_users": _flag, "warm": _count}
 
 
 def object_name(session: str) -> str:
@@ -151,6 +175,73 @@ def pod(session: str, options: PodOptions, ends: bool) -> Body:
     The kubelet ends the controller first, which is the container that the pod is about, and the guest after it: so the
     controller can still save the session. It starts either again if it fails.
     """
+    spec = _spec(options, _volumes(session, options), {})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session, ends), "spec": spec}
+
+
+def pool_of(options: PodOptions) -> str:
+    """Of which pool the pods of such options are."""
+    return hashlib.sha256(json.dumps(asdict(replace(options, warm=0))).encode()).hexdigest()[:8]
+
+
+def warm_pod(number: int, options: PodOptions) -> Body:
+    """A pod of the pool, which waits for its session with everything imported.
+
+    No session has an object of such a name.
+    """
+    pool = pool_of(options)
+    settings = {"LIMPET_POOL": "1", "LIMPET_MEMORY_IMAGES": "off", "LIMPET_CLAIM_TIMEOUT": "0"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"warm-limpet-{pool}-{number}", "labels": {**LABELS, POOL: pool, FREE: "true"}},
+        "spec": _spec(options, _volumes("", options), settings),
+    }
+
+
+def taking(found: Body, session: str, ends: bool) -> Body:
+    """What makes a pod of the pool that of a session, unless somebody else has changed it since."""
+    metadata = _metadata(session, ends)
+    return {
+        "metadata": {
+            "resourceVersion": found["metadata"]["resourceVersion"],
+            "labels": {**metadata["labels"], FREE: None},
+            "annotations": metadata["annotations"],
+        }
+    }
+
+
+def holder(session: str, found: Body, options: PodOptions, ends: bool) -> Body:
+    """What has the name of a session whose pod is of the pool: a pod that no node gets, which goes with it."""
+    about = found["metadata"]
+    metadata = _metadata(session, ends)
+    metadata["labels"] = HOLDER_LABELS
+    metadata["annotations"][TAKEN] = f"{about['name']} {about['uid']}"
+    metadata["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"]}
+    ]
+    nearly_nothing = {"memory": "1Mi", "cpu": "1m"}  # a quota wants to know
+    container = {
+        "name": "name",
+        "image": options.image,
+        "resources": {"requests": nearly_nothing, "limits": nearly_nothing},
+    }
+    spec = {
+        "schedulingGates": [{"name": TAKEN}],
+        "automountServiceAccountToken": False,
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def taken_by(found: Body) -> tuple[str, str]:
+    """Name and uid of the pod of a session, by what has its name, which may be that pod."""
+    about = found["metadata"]
+    name, _, uid = about.get("annotations", {}).get(TAKEN, "").partition(" ")
+    return (name, uid) if uid else (about["name"], about["uid"])
+
+
+def _spec(options: PodOptions, volumes: list[Body], settings: dict[str, str]) -> Body:
     spec: Body = {
         "restartPolicy": "OnFailure",
         "automountServiceAccountToken": False,
@@ -158,14 +249,14 @@ def pod(session: str, options: PodOptions, ends: bool) -> Body:
         "terminationGracePeriodSeconds": 60,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "initContainers": [_guest(options)],
-        "containers": [_controller(options)],
-        "volumes": _volumes(session, options),
+        "containers": [_controller(options, settings)],
+        "volumes": volumes,
     }
     if options.runtime_class is not None:
         spec["runtimeClassName"] = options.runtime_class
     if options.host_users is not None:
         spec["hostUsers"] = options.host_users
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(session, ends), "spec": spec}
+    return spec
 
 
 def group_of(session: str) -> str:
@@ -205,7 +296,7 @@ def _guest(options: PodOptions) -> Body:
     }
 
 
-def _controller(options: PodOptions) -> Body:
+def _controller(options: PodOptions, more: dict[str, str]) -> Body:
     settings = {
         "LIMPET_ENGINE": "pod",
         "LIMPET_LISTEN": f"tcp://*:{PORT}",
@@ -213,6 +304,7 @@ def _controller(options: PodOptions) -> Body:
         "LIMPET_MEMORY": str(memory_bytes(options.memory)),
         "LIMPET_CPUS": f"{options.cpus:g}",
         "LIMPET_POOL": "0",
+        **more,
     }
     return {
         "name": CONTROLLER,
