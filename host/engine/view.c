@@ -18,6 +18,7 @@
 
 /* The last lies in the one before it, where an engine mounts something there by itself. */
 const ViewPart view_parts[VIEW_PARTS] = {
+    {"hosts", "/etc/hosts"},
     {"meminfo", "/proc/meminfo"},
     {"cpuinfo", "/proc/cpuinfo"},
     {"stat", "/proc/stat"},
@@ -32,6 +33,7 @@ static const char *const directories[] = {
 };
 
 static const char *const files[] = {
+    "hosts",
     "meminfo",
     "cpuinfo",
     "stat",
@@ -115,7 +117,9 @@ static void write_one(FILE *out, const char *file, const ContainerSpec *spec)
     const char *name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
     long long quota = (long long)(spec->cpus * PERIOD);
 
-    if (strcmp(name, "meminfo") == 0)
+    if (strcmp(name, "hosts") == 0)
+        fprintf(out, "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+    else if (strcmp(name, "meminfo") == 0)
         write_memory(out, spec);
     else if (strcmp(name, "cpuinfo") == 0)
         write_processors(out, spec);

@@ -1,6 +1,6 @@
-/* View: small files by which programs in a container find out what it may use. They are mounted over those of
- * the kernel, which tell what the machine has. They say what the container was made with; what is in use they
- * do not know. */
+/* View: small files by which programs in a container find out what it may use, and its own name. They are
+ * mounted over those of the kernel, which tell what the machine has, and of the image. They say what the
+ * container was made with; what is in use they do not know. */
 #pragma once
 
 #include <limits.h>
@@ -12,7 +12,7 @@ typedef struct ViewPart {
     const char *name, *target;
 } ViewPart;
 
-#define VIEW_PARTS 5
+#define VIEW_PARTS 6
 extern const ViewPart view_parts[VIEW_PARTS];
 
 /* Makes RUNTIME_DIR/views/NAME, which goes to ret. 0 or a negative errno, and nothing made. */

@@ -58,6 +58,8 @@ export function runId() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, "0")).join("")
 }
 
+const BUSY = 30 // milliseconds of work with events, after which the page may draw and hear its user
+
 // Follows a stream of events, and goes on after a loss where it was. `heard(name, data)` gets each; the returned
 // function ends it. `lost(whether)` is told when the connection goes and comes; it ends at the events in `last`.
 export function follow(path, heard, { lost = () => {}, last = ["closed", "end"], since = "" } = {}) {
@@ -71,10 +73,14 @@ export function follow(path, heard, { lost = () => {}, last = ["closed", "end"],
         const response = await checked(await fetch(`/v1${path}`, { headers: headers(more), signal: abort.signal, cache: "no-store" }))
         lost(false)
         pause = 300
+        let begun = performance.now()
         for await (const event of events(response.body)) {
           if (event.id) id = event.id
           heard(event.name, event.data)
           if (last.includes(event.name)) return
+          if (performance.now() - begun < BUSY) continue
+          await new Promise(done => setTimeout(done))
+          begun = performance.now()
         }
       } catch (error) {
         if (abort.signal.aborted) return

@@ -6,6 +6,7 @@ import { highlighted } from "./highlight.js"
 import { shown } from "./output.js"
 
 const LIMIT = 50000 // characters after which a piece of a stream is left as it is
+const LINES = 20000 // of a stream: a browser lays out each, and a million of them take a gigabyte
 
 const PICTURE = 4e6 // bytes of an artifact that is shown
 
@@ -19,8 +20,25 @@ function write(box, text) {
   last.raw = end ? raw.slice(0, end) : raw
   replace(last, coloured(settled(last.raw)))
   if (!end) return
+  last.lines = last.raw.split("\n").length - 1
   box.append(piece())
+  forget(box)
   write(box, raw.slice(end))
+}
+
+// Removes pieces that are far above the last one, and says how many lines they had.
+function forget(box) {
+  const pieces = [...box.children].filter(each => each.lines)
+  let lines = pieces.reduce((sum, each) => sum + each.lines, 0)
+  for (const first of pieces.slice(0, -1)) {
+    if (lines <= LINES) break
+    lines -= first.lines
+    box.gone = (box.gone || 0) + first.lines
+    first.remove()
+  }
+  if (!box.gone) return
+  if (!box.note) box.prepend(box.note = h("span.note"))
+  box.note.textContent = `… ${box.gone} lines before these are not shown.\n`
 }
 
 export class Cell {

@@ -4,6 +4,7 @@ import { classesOf, styleAfter } from "./ansi.js"
 import { at, follow, post } from "./api.js"
 
 const HISTORY = 2000 // lines that have left the screen
+const BLANK = [" ", {}] // a cell is replaced, never changed: all that are blank are one
 const KEYS = {
   ArrowUp: "\x1b[A", ArrowDown: "\x1b[B", ArrowRight: "\x1b[C", ArrowLeft: "\x1b[D", Home: "\x1b[H", End: "\x1b[F",
   PageUp: "\x1b[5~", PageDown: "\x1b[6~", Delete: "\x1b[3~", Insert: "\x1b[2~", Backspace: "\x7f", Enter: "\r", Tab: "\t", Escape: "\x1b",
@@ -28,7 +29,7 @@ export class Screen {
       this.history.push(old.shift())
       this.y--
     }
-    this.lines = Array.from({ length: rows }, (_, row) => Array.from({ length: columns }, (_, column) => old[row]?.[column] || [" ", {}]))
+    this.lines = Array.from({ length: rows }, (_, row) => Array.from({ length: columns }, (_, column) => old[row]?.[column] || BLANK))
     this.top = 0
     this.bottom = rows - 1
     this.x = Math.min(this.x || 0, columns - 1)
@@ -77,7 +78,7 @@ export class Screen {
     else this.y = Math.min(this.y + 1, this.rows - 1)
   }
 
-  blank() { return Array.from({ length: this.columns }, () => [" ", {}]) }
+  blank() { return Array(this.columns).fill(BLANK) }
 
   scroll(count) {
     for (let at = 0; at < Math.abs(count); at++) {
@@ -118,7 +119,7 @@ export class Screen {
 
   control(end, n, values, numbers) {
     const line = this.lines[this.y]
-    const blanks = count => Array.from({ length: count }, () => [" ", {}])
+    const blanks = count => Array(count).fill(BLANK)
     const moves = { A: [0, -n], B: [0, n], C: [n, 0], D: [-n, 0], e: [0, n], a: [n, 0] }
     if (moves[end]) {
       this.x = Math.min(this.x, this.columns - 1) + moves[end][0]
@@ -151,7 +152,7 @@ export class Screen {
     } else if (end === "S" || end === "T") this.scroll(end === "S" ? Math.min(n, this.rows) : -Math.min(n, this.rows))
     else if (end === "P") line.splice(this.x, n, ...[]), line.push(...blanks(this.columns - line.length))
     else if (end === "@") line.splice(this.x, 0, ...blanks(Math.min(n, this.columns))), line.length = this.columns
-    else if (end === "X") for (let at = this.x; at < Math.min(this.x + n, this.columns); at++) line[at] = [" ", {}]
+    else if (end === "X") for (let at = this.x; at < Math.min(this.x + n, this.columns); at++) line[at] = BLANK
     else if (end === "s") this.kept = [this.x, this.y, this.style]
     else if (end === "u" && this.kept) [this.x, this.y, this.style] = this.kept
   }
@@ -183,7 +184,7 @@ export class Screen {
   eraseLine(how) {
     const line = this.lines[this.y]
     for (let at = 0; at < this.columns; at++) {
-      if (how === 2 || (how === 0 && at >= this.x) || (how === 1 && at <= this.x)) line[at] = [" ", {}]
+      if (how === 2 || (how === 0 && at >= this.x) || (how === 1 && at <= this.x)) line[at] = BLANK
     }
   }
 }
