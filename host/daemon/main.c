@@ -17,7 +17,7 @@
 #include "host/daemon/process.h"
 #include "host/egress/process.h"
 #include "host/engine/engine.h"
-#include "host/keeper/process/serve.h"
+#include "host/file_service/process/serve.h"
 #include "host/launcher/launcher.h"
 #include "host/link/unix_socket.h"
 #include "host/privilege/confine.h"
