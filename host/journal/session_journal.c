@@ -65,7 +65,7 @@ static int write_saved(Buf *batch, const Session *root)
     return journal_write_saved(batch, &(JournalSaved){.execution_count = root->execution_count,
                                                       .epoch = root->epoch,
                                                       .since = root->sandbox->parked,
-                                                      .untold = session_untold(root)});
+                                                      .unreported = session_unreported(root)});
 }
 
 /* Clients were told of it, and it is whole: now, or by an earlier controller. */

@@ -124,8 +124,8 @@ static int on_saved(Order *order, const msgpack_object_map *reply, Problem *prob
         order_fail(order, &closed);
         return 0;
     }
-    buf_clear(&root->untold);
-    if (said.has_untold && body_encode(&root->untold, MsgUntold, &said.untold) < 0)
+    buf_clear(&root->unreported);
+    if (said.has_unreported && body_encode(&root->unreported, MsgUnreported, &said.unreported) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     order->request = NULL;
     order_reply(order, NULL);
@@ -228,7 +228,7 @@ void session_load(Session *root)
     const MsgSaveOrder load = {.path = text_of(SAVED_PLACE),
                                .execution_count = root->execution_count,
                                .epoch = root->epoch,
-                               .untold = session_untold(root)};
+                               .unreported = session_unreported(root)};
     Problem problem = PROBLEM_NULL;
 
     root->load = sandboxes_next_number(sandbox->all);
@@ -280,7 +280,7 @@ void session_on_woken(Session *root)
     root->all->events->ready(root);
     checkpoint_files_prune(root->sandbox, &none);
     saved_place_remove(root->sandbox, SAVED_PLACE);
-    buf_clear(&root->untold);
+    buf_clear(&root->unreported);
     session_all_ready(root);
     woken(root, NULL);
 }
@@ -306,19 +306,19 @@ void session_wake(Session *root)
         session_on_not_woken(root, &problem);
 }
 
-Value session_untold(const Session *root)
+Value session_unreported(const Session *root)
 {
-    return root->untold.size > 0 ? value_encoded(&root->untold) : (Value){0};
+    return root->unreported.size > 0 ? value_encoded(&root->unreported) : (Value){0};
 }
 
-int session_keep_untold(Session *root, const Value *said)
+int session_keep_unreported(Session *root, const Value *said)
 {
     Writer w;
 
-    buf_clear(&root->untold);
+    buf_clear(&root->unreported);
     if (!said->map)
         return 0;
-    writer_init(&w, &root->untold);
+    writer_init(&w, &root->unreported);
     write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *said->map});
     return writer_finish(&w);
 }

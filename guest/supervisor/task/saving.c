@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/branch/untold.h"
+#include "guest/supervisor/branch/unreported.h"
 #include "guest/supervisor/task/task.h"
 #include "proto/base/clock.h"
 
@@ -23,17 +23,17 @@
 
 /* ---- what no record has told yet ---- */
 
-static int keep_untold(Task *task, const Value *said, Problem *problem)
+static int keep_unreported(Task *task, const Value *said, Problem *problem)
 {
-    MsgUntold untold;
+    MsgUnreported unreported;
     Writer w;
 
     if (!said->map)
         return 0;
-    if (body_decode(&untold, MsgUntold, said->map, problem) < 0)
+    if (body_decode(&unreported, MsgUnreported, said->map, problem) < 0)
         return -EPROTO;
-    task->epoch = untold.epoch;
-    writer_init(&w, &task->untold);
+    task->epoch = unreported.epoch;
+    writer_init(&w, &task->unreported);
     write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *said->map});
     return writer_finish(&w) < 0 ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : 0;
 }
@@ -42,15 +42,15 @@ static void tell(Task *task)
 {
     Problem problem = PROBLEM_NULL;
     msgpack_unpacked unpacked;
-    MsgUntold said;
+    MsgUnreported said;
 
-    if (task->untold.size == 0)
+    if (task->unreported.size == 0)
         return;
     msgpack_unpacked_init(&unpacked);
-    if (msgpack_unpack_next(&unpacked, (const char *)buf_head(&task->untold), task->untold.size, NULL) ==
-            MSGPACK_UNPACK_SUCCESS &&
-        body_decode(&said, MsgUntold, &unpacked.data.via.map, &problem) == 0)
-        branch_take_untold(task->branch, &said);
+    if (msgpack_unpack_next(&unpacked, (const char *)buf_head(&task->unreported), task->unreported.size,
+                            NULL) == MSGPACK_UNPACK_SUCCESS &&
+        body_decode(&said, MsgUnreported, &unpacked.data.via.map, &problem) == 0)
+        branch_take_unreported(task->branch, &said);
     msgpack_unpacked_destroy(&unpacked);
 }
 
@@ -230,7 +230,7 @@ static void answer_saved(Tasks *tasks)
 
     MsgSaveReply reply = {.memory = task->checkpoint && task->checkpoint->saved};
 
-    reply.has_untold = task->ends && branch_say_untold(task->branch, &reply.untold);
+    reply.has_unreported = task->ends && branch_say_unreported(task->branch, &reply.unreported);
     if (task->implicit && task->checkpoint && policy_mode(task->branch) == CHECKPOINT_OFF)
         checkpoint_drop(task->checkpoint, NULL);
     task_answer(tasks, task->id, MsgSaveReply, &reply);
@@ -332,7 +332,7 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.forks = asked->forks || asked->memory; /* a file may be restored more than once */
     tasks->task.epoch = uint_or(asked->epoch, branch->epoch);
     tasks->task.execution_count = uint_or(asked->execution_count, 0);
-    if (keep_untold(&tasks->task, &asked->untold, problem) < 0)
+    if (keep_unreported(&tasks->task, &asked->unreported, problem) < 0)
         return -EPROTO;
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)

@@ -1,4 +1,4 @@
-#include "guest/supervisor/branch/untold.h"
+#include "guest/supervisor/branch/unreported.h"
 
 static Text written(const Output *output)
 {
@@ -6,12 +6,12 @@ static Text written(const Output *output)
                                  : (Text){"", 0};
 }
 
-bool branch_say_untold(const Branch *branch, MsgUntold *ret)
+bool branch_say_unreported(const Branch *branch, MsgUnreported *ret)
 {
     const StateChange *change = &branch->unreported;
     const Output *out = &branch->between[0], *err = &branch->between[1];
 
-    *ret = (MsgUntold){
+    *ret = (MsgUnreported){
         .epoch = branch->epoch,
         .lost = change->state == STATE_LOST,
         .checkpoint = change->state == STATE_ROLLED_BACK ? change->checkpoint : NO_UINT,
@@ -27,7 +27,7 @@ bool branch_say_untold(const Branch *branch, MsgUntold *ret)
     return change->state != STATE_KEPT || branch->restored.n > 0 || out->total > 0 || err->total > 0;
 }
 
-void branch_take_untold(Branch *branch, const MsgUntold *said)
+void branch_take_unreported(Branch *branch, const MsgUnreported *said)
 {
     StateChange *change = &branch->unreported;
 
