@@ -9,6 +9,8 @@
 
 /* As much as a unix socket holds: whole messages, several where they follow each other. */
 #define READ_SIZE ((size_t)256 << 10)
+/* In one turn: a peer that reads as fast as we write does not have that for itself. */
+#define WRITE_SIZE READ_SIZE
 /* Some ten messages of the ordinary kind. */
 #define SHARE (50 * NSEC_PER_USEC)
 
@@ -50,9 +52,9 @@ static int watch(ZmtpSocket *socket)
 
 static int write_out(ZmtpSocket *socket)
 {
-    int r = buf_send(&socket->out, socket->fd);
+    int r = socket->out.size > 0 ? buf_send_some(&socket->out, socket->fd, WRITE_SIZE) : 0;
 
-    return r < 0 ? r : watch(socket);
+    return r < 0 && r != -EAGAIN ? r : watch(socket);
 }
 
 static int wait_for_share(ZmtpSocket *socket)

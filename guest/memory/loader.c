@@ -1,7 +1,9 @@
 /* limpet-interpreter-loader [FILE]: becomes the frozen copy whose memory is in the file, or behind descriptor
- * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. The
- * supervisor starts it as it starts an interpreter: without powers, in the session's directory, with a
- * channel as 3, on which it says why it cannot.
+ * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. A
+ * large file is mapped as well, so that its pages come as they are touched; only code of its own session
+ * could change it, which could as well change the memory. The supervisor starts it as it starts an
+ * interpreter: without powers, in the session's directory, with a channel as 3, on which it says why it
+ * cannot.
  *
  * A program without the C library, at an address that nobody else uses: it replaces everything that is mapped
  * in its process but itself. All is checked before; but whoever wrote the file could as well run code in this
@@ -12,6 +14,7 @@
 #include <linux/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "guest/memory/memory.h"
@@ -44,6 +47,12 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 #define MAPS_SIZE (64u << 10)
 
 #define PIECE_SIZE ((size_t)256 << 10)
+
+/* A smaller file is read in a moment, and leaves the disk. */
+#define MAPPED_LEAST ((uint64_t)16 << 20)
+
+/* Each run becomes a mapping, which every later copy of the process takes time for. */
+#define MAPPED_RUNS_MAX 8192u
 
 typedef struct OwnMapping {
     uint64_t start, end;
@@ -138,12 +147,22 @@ static bool is_magic(const char *magic)
     return true;
 }
 
+/* The file is on the disk until all that became the copy has ended: there is to be room for the next one, and
+ * for what code writes. */
+static bool is_worth_mapping(const MemoryHead *head)
+{
+    struct statfs disk = {0};
+
+    return head->size >= MAPPED_LEAST && head->runs <= MAPPED_RUNS_MAX &&
+           RAW(SYS_fstatfs, loader.file, &disk) == 0 &&
+           (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize / 4 > head->size;
+}
+
 static void read_index(const char *path)
 {
     MemoryHead head;
     struct stat st = {0};
 
-    loader.shares = !path;
     loader.file =
         path ? (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : DESCRIPTOR;
     require(loader.file != -ENOENT, "none was kept");
@@ -157,6 +176,7 @@ static void read_index(const char *path)
     void *bytes = room(MEMORY_INDEX_START, size);
     require(read_at(bytes, size, 0), "it cannot be read");
     *(MemoryHead *)bytes = head;
+    loader.shares = !path || is_worth_mapping(&head);
     loader.index = memory_index(bytes);
     loader.content = size;
 
@@ -381,7 +401,7 @@ static int open_file(const MemoryMapping *mapping)
 static bool maps_runs(const MemoryMapping *mapping)
 {
     return loader.shares && (mapping->kind == MEMORY_ANONYMOUS || mapping->kind == MEMORY_FILE) &&
-           !(mapping->prot & PROT_EXEC) && !(mapping->advice & MEMORY_WIPED);
+           mapping->prot & PROT_READ && !(mapping->prot & PROT_EXEC) && !(mapping->advice & MEMORY_WIPED);
 }
 
 static void map(const MemoryMapping *mapping)

@@ -13,6 +13,7 @@
 #include "host/front/front.h"
 #include "host/front/ops.h"
 #include "host/journal/session_journal.h"
+#include "host/sandbox/data.h"
 #include "host/sandbox/leftovers.h"
 #include "host/daemon/net.h"
 #include "host/journal/adoption.h"
@@ -252,6 +253,8 @@ static void shut_down(void *userdata, bool keep)
     log_info("shutting down", "sessions=%zu keep=%d", controller->sessions.count, keep);
     controller->front.closing = true;
     pool_stop(controller->pool);
+    data_shut_down(&controller->sandboxes);
+    pieces_shut_down(&controller->front);
     while (leave_one(controller, keep))
         ;
     loop_timer_set(controller->loop, &controller->shutdown_timer,

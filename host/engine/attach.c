@@ -30,7 +30,8 @@ typedef struct Attachment {
     int result;
 } Attachment;
 
-/* All flags are on the mount before anybody can see it. */
+/* All flags are on the mount before anybody can see it. Its file system, which may not answer, is asked
+ * nothing. */
 static int make_tree(int directory, bool recursive, int *ret)
 {
     struct mount_attr flags = {
@@ -40,11 +41,11 @@ static int make_tree(int directory, bool recursive, int *ret)
     unsigned reach = recursive ? AT_RECURSIVE : 0;
     int tree _cleanup_(closep) =
         open_tree(directory, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | reach);
-    struct stat st;
+    struct statx st;
 
-    if (tree < 0 || fstat(tree, &st) < 0)
+    if (tree < 0 || statx(tree, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
         return -errno;
-    if (!S_ISDIR(st.st_mode))
+    if (!S_ISDIR(st.stx_mode))
         return -ENOTDIR;
     if (mount_setattr(tree, "", AT_EMPTY_PATH | reach, &flags, sizeof(flags)) < 0)
         return -errno;

@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -90,11 +92,15 @@ typedef struct Rights {
     int count;
 } Rights;
 
+/* An opening that is under way, on a thread of its own. */
 typedef struct Opening {
-    const Rights *rights;
-    const char *path;
+    LoopFile over; /* an eventfd: the thread has ended */
+    uid_t user;
+    char *path;
     int flags;
     int result;
+    OpenDone *done;
+    void *userdata;
 } Opening;
 
 static void find_rights(Rights *ret, uid_t user)
@@ -152,52 +158,106 @@ static int open_checked(const char *path, int flags)
     return fd < 0 ? -errno : fd;
 }
 
+/* The thread ends with the rights that it took. */
 static void *run(void *userdata)
 {
     Opening *opening = userdata;
+    Rights rights;
 
-    opening->result = become(opening->rights);
+    if (geteuid() == 0 && opening->user != 0) {
+        find_rights(&rights, opening->user);
+        opening->result = become(&rights);
+    }
     if (opening->result == 0)
         opening->result = open_checked(opening->path, opening->flags);
+    eventfd_write(opening->over.fd, 1);
     return NULL;
 }
 
-/* The thread ends with the rights that it took. */
-static int open_in_thread(Opening *opening)
+static Opening *opening_free(Opening *opening)
+{
+    if (!opening)
+        return NULL;
+    if (opening->over.loop) {
+        int fd = opening->over.fd;
+
+        loop_file_remove(&opening->over);
+        close(fd);
+    }
+    free(opening->path);
+    free(opening);
+    return NULL;
+}
+DEFINE_CLEANUP(Opening *, opening_free);
+
+static void on_over(LoopFile *file, uint32_t events)
+{
+    Opening *opening = container_of(file, Opening, over);
+    OpenDone *done = opening->done;
+    void *userdata = opening->userdata;
+    int result = opening->result;
+
+    opening_free(opening);
+    done(userdata, result);
+}
+
+/* Nobody waits for the thread: one whose file system does not answer ends with this process. */
+static int start_thread(Opening *opening)
 {
     sigset_t all, before;
+    pthread_attr_t detached;
     pthread_t thread;
     int r;
 
     sigfillset(&all);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    r = pthread_create(&thread, NULL, run, opening);
+    r = pthread_create(&thread, &detached, run, opening);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r != 0)
-        return -r;
-    pthread_join(thread, NULL);
-    return opening->result;
+    pthread_attr_destroy(&detached);
+    return -r;
 }
 
-static int (*another)(void *userdata, uid_t user, const char *path);
+static int add_to(Loop *loop, Opening *opening)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), r = fd < 0 ? -errno : 0;
+
+    if (r == 0)
+        r = loop_file_add(loop, &opening->over, fd, EPOLLIN, on_over);
+    if (r < 0)
+        close_fd(&fd);
+    return r;
+}
+
+static OpenAs *another;
 static void *another_userdata;
 
-void open_as_set(int (*opener)(void *userdata, uid_t user, const char *path), void *userdata)
+void open_as_set(OpenAs *opener, void *userdata)
 {
     another = opener;
     another_userdata = userdata;
 }
 
-int open_as(uid_t user, const char *path, int flags)
+int open_as(Loop *loop, uid_t user, const char *path, int flags, OpenDone *done, void *userdata)
 {
-    Rights rights;
+    Opening *opening _cleanup_(opening_freep) = NULL;
+    int r;
 
     if (*path != '/')
         return -EINVAL;
     if (another)
-        return flags == (O_RDONLY | O_DIRECTORY) ? another(another_userdata, user, path) : -EPERM;
-    if (geteuid() != 0 || user == 0)
-        return open_checked(path, flags);
-    find_rights(&rights, user);
-    return open_in_thread(&(Opening){.rights = &rights, .path = path, .flags = flags});
+        return flags == (O_RDONLY | O_DIRECTORY) ? another(another_userdata, user, path, done, userdata)
+                                                 : -EPERM;
+    opening = calloc(1, sizeof(*opening));
+    if (!opening)
+        return -ENOMEM;
+    *opening =
+        (Opening){.user = user, .path = strdup(path), .flags = flags, .done = done, .userdata = userdata};
+    r = opening->path ? add_to(loop, opening) : -ENOMEM;
+    if (r == 0)
+        r = start_thread(opening);
+    if (r == 0)
+        opening = NULL;
+    return r;
 }

@@ -78,13 +78,13 @@ static void on_done(PoolWaiter *waiter, const PoolFailure *failure)
     free(wait);
 }
 
-void from_template_wait(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body,
+void from_template_wait(Front *front, Request *request, const msgpack_object_map *body,
                         const FromTemplate *from, const SessionOptions *options, bool ephemeral)
 {
     WaitForSpare *wait;
     Problem problem = PROBLEM_NULL;
 
-    if (!front_park(request, NULL, kind, body))
+    if (!front_park(request, NULL, body))
         return;
     wait = calloc(1, sizeof(*wait));
     if (wait)

@@ -18,5 +18,5 @@ void from_template_compare(FromTemplate *ret, const Front *front, const Request 
 void from_template_deinit(FromTemplate *from);
 
 /* The request is handled again when a spare is ready, and fails when none can be had. */
-void from_template_wait(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body,
+void from_template_wait(Front *front, Request *request, const msgpack_object_map *body,
                         const FromTemplate *from, const SessionOptions *options, bool ephemeral);

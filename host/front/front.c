@@ -46,19 +46,108 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
     return false;
 }
 
-bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path)
+/* Keeps the message of a request that is to be handled later. False, and the request has failed, where there
+ * is no memory. */
+static bool keep_message(Request *request, const msgpack_object_map *body)
 {
-    Problem problem = PROBLEM_NULL;
-
-    if (!options->data.data)
-        return true;
-    if (!request_is_local(request, "data names a directory of the machine that the controller runs on"))
-        return false;
-    if (data_find(ret_path, front->paths, request->user, options->data, &problem) < 0) {
-        request_fail(request, &problem);
+    if (envelope_wrap(&request->message, request->kind, 0, body) < 0) {
+        request_fail_text(request, ERR_INTERNAL, "out of memory");
         return false;
     }
-    options->data = text_of(*ret_path);
+    return true;
+}
+
+/* A request that waits for its directory. */
+typedef struct WaitForData {
+    Front *front;
+    Request *request; /* parked */
+    char *named;
+} WaitForData;
+
+static RequestDirectory *find_directory(const Request *request, Text named)
+{
+    RequestDirectory *directory;
+
+    list_foreach (directory, (List *)&request->directories, RequestDirectory, link)
+        if (text_equal(named, directory->named))
+            return directory;
+    return NULL;
+}
+
+static int add_directory(Request *request, char *named, const char *path, int fd)
+{
+    RequestDirectory *directory = calloc(1, sizeof(*directory));
+    char *copy = strdup(path);
+
+    if (!directory || !copy) {
+        free(directory);
+        free(copy);
+        return -ENOMEM;
+    }
+    directory->named = named;
+    directory->path = copy;
+    directory->fd = fd;
+    list_append(&request->directories, &directory->link);
+    return 0;
+}
+
+static void on_data(void *userdata, int directory, const char *path, const Problem *failure)
+{
+    WaitForData *wait = userdata;
+    Front *front = wait->front;
+    Request *request = wait->request;
+    Problem problem = PROBLEM_NULL;
+
+    if (!failure && add_directory(request, wait->named, path, directory) < 0) {
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+        failure = &problem;
+    }
+    if (failure) {
+        close_fd(&directory);
+        free(wait->named);
+    }
+    free(wait);
+    front_resume(front, request, failure);
+}
+
+static void wait_for_data(Front *front, Request *request, const msgpack_object_map *body, Text named)
+{
+    WaitForData *wait;
+    Problem problem = PROBLEM_NULL;
+
+    if (!keep_message(request, body))
+        return;
+    problem_set(&problem, ERR_INTERNAL, "out of memory");
+    wait = calloc(1, sizeof(*wait));
+    if (wait)
+        *wait = (WaitForData){front, request, text_dup(named)};
+    if (wait && wait->named && data_open(front->sandboxes, request->user, named, on_data, wait, &problem))
+        return;
+    request_fail(request, &problem);
+    if (wait)
+        free(wait->named);
+    free(wait);
+}
+
+bool op_find_data(Front *front, Request *request, const msgpack_object_map *body, Text named,
+                  const RequestDirectory **ret)
+{
+    *ret = named.data ? find_directory(request, named) : NULL;
+    if (named.data && !*ret)
+        wait_for_data(front, request, body, named);
+    return !named.data || *ret;
+}
+
+bool op_find_data_of(Front *front, Request *request, const msgpack_object_map *body, MsgOptions *options,
+                     const RequestDirectory **ret)
+{
+    if (options->data.data &&
+        !request_is_local(request, "data names a directory of the machine that the controller runs on"))
+        return false;
+    if (!op_find_data(front, request, body, options->data, ret))
+        return false;
+    if (*ret)
+        options->data = text_of((*ret)->path);
     return true;
 }
 
@@ -167,13 +256,12 @@ int query_unexpected(const Message *message, Problem *problem)
  * It may not be known yet what became of the session or the call that they name, as sessions are being
  * adopted; or the session is saved, and woken for them. */
 
-bool front_park(Request *request, List *list, MessageKind kind, const msgpack_object_map *body)
+/* Many may wait, and long: their directories are opened again. */
+bool front_park(Request *request, List *list, const msgpack_object_map *body)
 {
-    if (envelope_wrap(&request->message, kind, 0, body) < 0) {
-        request_fail_text(request, ERR_INTERNAL, "out of memory");
+    request_close_directories(request);
+    if (!keep_message(request, body))
         return false;
-    }
-    request->kind = kind;
     if (list)
         list_append(list, &request->link);
     return true;
@@ -266,7 +354,7 @@ static List *waiting_room(Session *session, MessageKind kind)
 }
 
 /* Returns whether the request has to wait, and then has parked it. */
-static bool park_if_needed(Front *front, Request *request, MessageKind kind, const msgpack_object_map *body)
+static bool park_if_needed(Front *front, Request *request, const msgpack_object_map *body)
 {
     Text name, run_id;
     Session *session;
@@ -280,12 +368,12 @@ static bool park_if_needed(Front *front, Request *request, MessageKind kind, con
         return false;
     session = name.data ? find_session(front->sessions, request->user, name)
                         : find_ephemeral(front->sessions, request->user, run_id);
-    room = waiting_room(session, kind);
-    if (!room && front->adopting->count > 0 && run_id.data && !name.data && kind != MSG_RUN)
+    room = waiting_room(session, request->kind);
+    if (!room && front->adopting->count > 0 && run_id.data && !name.data && request->kind != MSG_RUN)
         room = &front->parked;
     if (!room)
         return false;
-    if (front_park(request, room, kind, body) && session && room == &session->sandbox->root->asleep)
+    if (front_park(request, room, body) && session && room == &session->sandbox->root->asleep)
         session_wake(session->sandbox->root);
     return true;
 }
@@ -392,7 +480,8 @@ static void dispatch(Front *front, Peer peer, const PeerCredentials *credentials
         return;
     }
     request->remote = credentials->remote;
-    if (!park_if_needed(front, request, message->kind, &message->body))
+    request->kind = message->kind;
+    if (!park_if_needed(front, request, &message->body))
         op->handle(front, request, &message->body);
 }
 
@@ -428,13 +517,20 @@ static void on_gone(void *userdata, Peer peer)
     Front *front = userdata;
 
     uploads_client_gone(front, peer);
+    pieces_client_gone(front, peer);
     calls_client_gone(front->calls, peer);
     sessions_restorer_gone(front->sessions, peer);
+}
+
+static void on_taken(void *userdata, Peer peer)
+{
+    pieces_resume(userdata, peer);
 }
 
 static const ListenerEvents listener_events = {
     .on_message = on_message,
     .on_multipart = on_multipart,
+    .on_taken = on_taken,
     .on_gone = on_gone,
 };
 
@@ -443,6 +539,7 @@ void front_init(Front *front)
     list_init(&front->shutdown_waiters);
     list_init(&front->parked);
     list_init(&front->uploads);
+    list_init(&front->pieces);
 }
 
 /* The largest records a client may leave unread. */
@@ -471,6 +568,7 @@ int front_open(Front *front, Loop *loop, int listening, Problem *problem)
     static const ListenerLimits limits = {
         .frame = LIMIT_CLIENT_FRAME,
         .queue = UNREAD_RECORDS * LIMIT_GUEST_FRAME,
+        .unread = PIECES_UNREAD,
         .peers = CLIENTS_MAX,
         .user_peers = USER_CLIENTS,
         .user_bytes = USER_BYTES,

@@ -24,6 +24,7 @@ typedef struct Front {
     bool closing;          /* nothing is begun any more */
     List shutdown_waiters; /* Requests */
     List uploads;          /* ClientUpload; see ops/files.c */
+    List pieces;           /* PiecesOfPeer; see ops/pieces.c */
     List parked;           /* Requests: until all adoptions are settled */
     /* Ends all sessions, or leaves them to the next controller. */
     void (*shutdown)(void *userdata, bool keep);
@@ -41,7 +42,7 @@ int front_open(Front *front, Loop *loop, int listening, Problem *problem);
 
 /* Has a request wait with its message, in that list (NULL: in none). It is charged to its user as long.
  * False, and the request has failed, where there is no memory. */
-bool front_park(Request *request, List *list, MessageKind kind, const msgpack_object_map *body);
+bool front_park(Request *request, List *list, const msgpack_object_map *body);
 
 /* A request that was parked, and is in no list any more, is handled as if it had come now; or fails, where
  * `failure` is not NULL or the controller ends. */

@@ -26,9 +26,14 @@ bool op_decode_as(Request *request, void *ret, const Schema *schema, const msgpa
  * that is not known of the name. */
 bool op_refuse_ended(Front *front, Request *request, Text name);
 
-/* Puts the canonical path of the data directory, if one is given, into the options that a request has; the
- * path is to be freed after them. Answers the request and returns false when its user cannot have it. */
-bool op_find_data(Front *front, Request *request, MsgOptions *options, char **ret_path);
+/* Finds the open directory that a request names as data, if it names any: NULL where not. False when it is
+ * not open yet, and then the request is parked, to be handled anew when it is; or when its user cannot have
+ * it, and the request is answered. What is found is the request's. */
+bool op_find_data(Front *front, Request *request, const msgpack_object_map *body, Text named,
+                  const RequestDirectory **ret);
+/* The same of options, which get its canonical path. */
+bool op_find_data_of(Front *front, Request *request, const msgpack_object_map *body, MsgOptions *options,
+                     const RequestDirectory **ret);
 
 /* The open session of the user that a request names, by `session` and, where given, the life of it by
  * `instance`. Answers the request and returns NULL when there is none. */
@@ -39,6 +44,30 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
 
 /* Forgets the uploads that a client has begun and not ended, as the client is gone. */
 void uploads_client_gone(Front *front, Peer peer);
+
+/* ---- pieces of files that clients fetch: a few of one connection at once, and none while the client leaves
+ * much unread; the requests for others wait, and the controller does not hold what they would bring ---- */
+
+/* Bytes that a client may have left unread when one is begun. */
+#define PIECES_UNREAD ((size_t)1 << 20)
+
+typedef struct Piece {
+    Front *front;
+    struct PiecesOfPeer *of;
+    Request *request;
+} Piece;
+
+/* Begins one for the request. NULL when that is parked, to be handled anew later, or has failed. */
+Piece *piece_begin(Front *front, Request *request, const msgpack_object_map *body);
+/* Frees one whose request has been answered, and has the next one begin. */
+void piece_end(Piece *piece);
+
+/* The client has read all but that. */
+void pieces_resume(Front *front, Peer peer);
+/* The client is gone: its requests that wait are forgotten. */
+void pieces_client_gone(Front *front, Peer peer);
+/* The controller is closing: all that wait fail. */
+void pieces_shut_down(Front *front);
 
 /* ---- queries: what is asked of a session's supervisor beside its calls, for a client ---- */
 

@@ -8,9 +8,10 @@
 
 #include "proto/base/clock.h"
 
-/* Reads in one turn of the loop, so that a peer that floods does not have it for itself; a frame takes two.
- */
-#define BATCH 32
+/* Reads in one turn of the loop, so that a peer that floods does not have it for itself: a frame takes two, a
+ * large one more; and the time after which none is begun. */
+#define BATCH      32
+#define BATCH_TIME (50 * NSEC_PER_USEC)
 
 const IpcLimits ipc_messages = {.frame = IPC_MESSAGE_MAX, .out = SIZE_MAX, .most = 64u << 20};
 
@@ -414,6 +415,7 @@ static bool take_some(Ipc *ipc)
 
 static void serve(Ipc *ipc, uint32_t events)
 {
+    uint64_t began = clock_now();
     int r = flush(ipc);
 
     if (r < 0 && r != -EAGAIN)
@@ -421,7 +423,8 @@ static void serve(Ipc *ipc, uint32_t events)
     if (!takes(ipc) && events & (EPOLLHUP | EPOLLERR))
         ipc_lose(ipc, -EPIPE);
     for (int i = 0; i < BATCH && events & ~(uint32_t)EPOLLOUT && takes(ipc) && take_some(ipc); i++)
-        ;
+        if (clock_now() - began >= BATCH_TIME)
+            break;
     await(ipc);
 }
 
@@ -514,10 +517,17 @@ static int send_until(Ipc *ipc, Frame *frame, uint64_t end)
     return r;
 }
 
+static int answer_take(IpcInput *in, IpcAnswer *ret)
+{
+    Problem problem = PROBLEM_NULL;
+
+    ret->bytes = input_take(in, &ret->descriptors);
+    return message_decode(&ret->message, buf_head(&ret->bytes), ret->bytes.size, &problem) < 0 ? -EBADMSG : 0;
+}
+
 static int receive_until(int fd, uint64_t end, IpcAnswer *ret)
 {
     IpcInput in = {0};
-    Problem problem = PROBLEM_NULL;
     int r = 0;
 
     while (r == 0 || r == -EAGAIN) {
@@ -529,8 +539,7 @@ static int receive_until(int fd, uint64_t end, IpcAnswer *ret)
         input_deinit(&in);
         return r;
     }
-    ret->bytes = input_take(&in, &ret->descriptors);
-    return message_decode(&ret->message, buf_head(&ret->bytes), ret->bytes.size, &problem) < 0 ? -EBADMSG : 0;
+    return answer_take(&in, ret);
 }
 
 void ipc_answer_deinit(IpcAnswer *answer)
@@ -541,28 +550,86 @@ void ipc_answer_deinit(IpcAnswer *answer)
     *answer = IPC_ANSWER_NULL;
 }
 
+/* Makes the frame of a question, and our end of the socket that its answer comes over. NULL with a negative
+ * errno in *ret_error. */
+static Frame *question_encode(unsigned kind, const Schema *schema, const void *body, const int *descriptors,
+                              size_t n, int *ret_socket, int *ret_error)
+{
+    int all[IPC_DESCRIPTORS_MAX], ends[2];
+    Frame *frame;
+
+    *ret_error = n >= IPC_DESCRIPTORS_MAX ? -E2BIG : ipc_pair(ends);
+    if (*ret_error < 0)
+        return NULL;
+    if (n > 0)
+        memcpy(all, descriptors, n * sizeof(int));
+    all[n] = ends[1];
+    frame = frame_encode(kind, 0, schema, body, all, n + 1, ret_error);
+    close(ends[1]); /* the frame has a copy, and goes when it is sent: so the peer's end is noticed */
+    if (frame)
+        *ret_socket = ends[0];
+    else
+        close(ends[0]);
+    return frame;
+}
+
 int ipc_ask(Ipc *ipc, unsigned kind, const Schema *schema, const void *body, const int *descriptors, size_t n,
             double seconds, IpcAnswer *ret)
 {
     uint64_t end = clock_now() + clock_from_seconds(seconds);
-    int all[IPC_DESCRIPTORS_MAX], ends[2], r;
-    Frame *frame;
+    _cleanup_(closep) int socket = -1;
+    int r;
+    Frame *frame = question_encode(kind, schema, body, descriptors, n, &socket, &r);
 
-    if (n >= IPC_DESCRIPTORS_MAX)
-        return -E2BIG;
-    r = ipc_pair(ends);
-    if (r < 0)
-        return r;
-    if (n > 0)
-        memcpy(all, descriptors, n * sizeof(int));
-    all[n] = ends[1];
-    frame = frame_encode(kind, 0, schema, body, all, n + 1, &r);
-    close(ends[1]); /* the frame has a copy, and goes when it is sent: so the peer's end is noticed */
     if (frame)
         r = send_until(ipc, frame, end);
-    if (r == 0)
-        r = receive_until(ends[0], end, ret);
-    close(ends[0]);
+    return r < 0 ? r : receive_until(socket, end, ret);
+}
+
+void ipc_question_drop(IpcQuestion *question)
+{
+    int fd = question->file.fd;
+
+    if (!question->file.loop)
+        return;
+    loop_file_remove(&question->file);
+    close(fd);
+    input_deinit(&question->in);
+    question->in = (IpcInput){0};
+}
+
+static void on_answer(LoopFile *file, uint32_t events)
+{
+    IpcQuestion *question = container_of(file, IpcQuestion, file);
+    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
+    int r = input_read(file->fd, &question->in, IPC_MESSAGE_MAX);
+
+    if (r == 0 || r == -EAGAIN)
+        return;
+    if (r == 1)
+        r = answer_take(&question->in, &answer);
+    ipc_question_drop(question);
+    question->done(question, r, &answer);
+}
+
+int ipc_ask_later(Ipc *ipc, IpcQuestion *question, unsigned kind, const Schema *schema, const void *body,
+                  const int *descriptors, size_t n, void (*done)(IpcQuestion *, int, IpcAnswer *))
+{
+    int r = error_of(ipc), socket = -1;
+    Frame *frame = r == 0 ? question_encode(kind, schema, body, descriptors, n, &socket, &r) : NULL;
+
+    *question = (IpcQuestion){.done = done};
+    if (!frame)
+        return r;
+    r = loop_file_add(ipc->file.loop, &question->file, socket, EPOLLIN, on_answer);
+    if (r < 0) {
+        close(socket);
+        frame_free(frame);
+        return r;
+    }
+    r = send_frame(ipc, frame);
+    if (r < 0)
+        ipc_question_drop(question);
     return r;
 }
 

@@ -2,8 +2,8 @@
  * frame is one message of the wire (proto/wire.h), whose kinds and schemas are those of the two, behind its
  * size and with a few descriptors.
  *
- * Two ways to have an answer: a message with the same id comes back, as both agree; or ipc_ask(), which
- * waits. */
+ * Two ways to have an answer: a message with the same id comes back, as both agree; or the answer comes over
+ * a socket of its own, for which ipc_ask_later() has the loop wait, and ipc_ask() waits itself. */
 #pragma once
 
 #include <pthread.h>
@@ -117,6 +117,23 @@ void ipc_answer_deinit(IpcAnswer *answer);
  * another negative errno. */
 int ipc_ask(Ipc *ipc, unsigned kind, const Schema *schema, const void *body, const int *descriptors, size_t n,
             double seconds, IpcAnswer *ret);
+
+/* IpcQuestion: one that the loop waits for; none while it is zero. */
+typedef struct IpcQuestion IpcQuestion;
+struct IpcQuestion {
+    LoopFile file; /* the socket of its answer */
+    IpcInput in;
+    /* `error` is 0 with the answer, of which the callee takes what it keeps, or as ipc_ask() has it. The
+     * question is over and may be freed. */
+    void (*done)(IpcQuestion *question, int error, IpcAnswer *answer);
+};
+
+/* Asks and does not wait: `done` follows, never from within this. 0, or a negative errno and nothing follows.
+ */
+int ipc_ask_later(Ipc *ipc, IpcQuestion *question, unsigned kind, const Schema *schema, const void *body,
+                  const int *descriptors, size_t n, void (*done)(IpcQuestion *, int, IpcAnswer *));
+/* Has nothing follow. */
+void ipc_question_drop(IpcQuestion *question);
 
 /* Answers a question over its socket, which is closed. Never waits. `peer` is the process that may have made
  * the socket: what is connected to anybody else's gets no answer. 0 or a negative errno. */

@@ -195,7 +195,7 @@ void do_claim(KeeperJob *job)
     if (r == 0 && session->directory.published_id)
         r = problem_set(&job->problem, ERR_BAD_REQUEST, "the session is somebody's already");
     if (r == 0)
-        r = sessiondir_claim(&session->directory, as, reader_of(claim->reader), job->keeper->worker,
+        r = sessiondir_claim(&session->directory, as, reader_of(claim->reader), job->keeper->removers,
                              &job->problem);
     if (r == 0) {
         r = file_session_watch(session, claim->bytes, claim->files, true, &job->problem);
@@ -410,7 +410,7 @@ static JobReviewed remove_chosen(Keeper *keeper, const JobReview *review, Leftov
     for (size_t i = 0; i < chosen; i++) {
         const Leftover *leftover = &found->entries[i];
 
-        if (!leftover_remove(leftover, keeper->state_dir, keeper->worker))
+        if (!leftover_remove(leftover, keeper->state_dir, keeper->removers))
             continue;
         removed.bytes += leftover->bytes;
         removed.sessions++;

@@ -31,8 +31,9 @@ typedef struct FileSession {
 struct Keeper {
     KeeperConfig config;
     char *state_dir;
-    Worker *worker;
-    Worker *makers; /* of disks: somebody waits for them */
+    Worker *worker;   /* copies and hashes */
+    Worker *makers;   /* make disks: somebody waits for them */
+    Worker *removers; /* end mounts and remove what nobody uses any more: nobody waits */
     FileSession *sessions;
     size_t jobs; /* under way */
 };

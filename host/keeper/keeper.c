@@ -5,13 +5,16 @@
 
 #include "host/keeper/internal.h"
 
-/* For copying and hashing: the disk, not the number of processors, is what they wait for. As many as a client
- * has under way, so that nothing waits behind another user's. */
+/* For copying and hashing, and for making disks: what they wait for is the disk, not a processor. Each has as
+ * many as a client has requests of that lane under way (see keeper_client.c), so that nothing waits behind
+ * another user's. */
 #define WORKER_THREADS 4
 #define WORKER_NICE    5
-/* For making disks, which is mostly waiting, too. */
-#define MAKER_THREADS 2
-#define MAKER_NICE    0
+#define MAKER_THREADS  4
+#define MAKER_NICE     0
+/* Removing waits for the disk, too: what ends a mount writes all that it has not written yet. */
+#define REMOVER_THREADS 2
+#define REMOVER_NICE    WORKER_NICE
 
 /* ---- answering ---- */
 
@@ -215,6 +218,8 @@ int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config)
     if (r == 0)
         r = worker_new(&keeper->makers, loop, MAKER_THREADS, MAKER_NICE);
     if (r == 0)
+        r = worker_new(&keeper->removers, loop, REMOVER_THREADS, REMOVER_NICE);
+    if (r == 0)
         *ret = take(keeper);
     return r;
 }
@@ -229,6 +234,7 @@ Keeper *keeper_free(Keeper *keeper)
     worker_free(keeper->worker);
     HASH_ITER (by_id, keeper->sessions, session, next)
         file_session_remove(session, false);
+    worker_free(keeper->removers);
     free(keeper->state_dir);
     free(keeper);
     return NULL;

@@ -54,7 +54,7 @@ void file_session_remove(FileSession *session, bool discard)
     for (ArtifactsPlace place = 0; place < PLACES; place++)
         session->artifacts[place] = artifacts_free(session->artifacts[place]);
     if (discard)
-        sessiondir_remove(&session->directory, session->keeper->worker);
+        sessiondir_remove(&session->directory, session->keeper->removers);
     else
         sessiondir_deinit(&session->directory);
     session->gone = true;
@@ -110,7 +110,7 @@ static bool is_free(KeeperJob *job, const char *id)
     return job->problem.code == ERR_NONE;
 }
 
-/* ---- preparing: a job that goes from the loop to a thread that makes disks, to one that copies, and back */
+/* ---- preparing: a job that goes from the loop to a thread that makes disks, and back */
 
 static bool prepare_is_one(KeeperJob *job)
 {
@@ -130,13 +130,13 @@ static int make_directories(KeeperJob *job, const char *id, const char *as, Sess
     bool same = as && strcmp(as, id) == 0;
     Keeper *keeper = job->keeper;
     int r = (same ? sessiondir_make : sessiondir_make_spare)(ret, keeper->state_dir, id, asked->ephemeral,
-                                                             keeper->worker, &job->problem);
+                                                             keeper->removers, &job->problem);
 
     if (r < 0 || !as || same)
         return r;
-    r = sessiondir_claim(ret, as, reader_of(asked->reader), keeper->worker, &job->problem);
+    r = sessiondir_claim(ret, as, reader_of(asked->reader), keeper->removers, &job->problem);
     if (r < 0)
-        sessiondir_remove(ret, keeper->worker);
+        sessiondir_remove(ret, keeper->removers);
     return r;
 }
 
@@ -161,30 +161,14 @@ static void end_prepared(KeeperJob *job)
         job_answer_watched(job);
 }
 
-static void put_run(WorkerJob *work)
-{
-    KeeperJob *job = container_of(work, KeeperJob, work);
-
-    template_files_put(job->store, job->entry, job->session->directory.files_fd, &job->problem);
-}
-
-static void put_done(WorkerJob *work)
-{
-    KeeperJob *job = container_of(work, KeeperJob, work);
-
-    (job->problem.code == ERR_NONE ? end_prepared : fail_prepared)(job);
-}
-
 static void put_template(KeeperJob *job)
 {
     job->store = template_files_store(job->keeper->state_dir);
     if (job->store < 0)
         problem_set(&job->problem, ERR_INTERNAL, "there is no place for the files of templates: %s",
                     strerror(-job->store));
-    else if (worker_submit(job->keeper->worker, &job->work, put_run, put_done) < 0)
-        problem_set(&job->problem, ERR_INTERNAL, "no thread can copy the files of the template");
-    if (job->problem.code != ERR_NONE)
-        fail_prepared(job);
+    else
+        template_files_put(job->store, job->entry, job->session->directory.files_fd, &job->problem);
 }
 
 static void fill_run(WorkerJob *work)
@@ -193,19 +177,16 @@ static void fill_run(WorkerJob *work)
     const JobPrepare *asked = &job->request.as_PREPARE;
     const DiskSize size = {asked->bytes, asked->files};
 
-    sessiondir_fill(&job->session->directory, asked->disk ? &size : NULL, &job->problem);
+    if (sessiondir_fill(&job->session->directory, asked->disk ? &size : NULL, &job->problem) == 0 &&
+        job->entry)
+        put_template(job);
 }
 
 static void fill_done(WorkerJob *work)
 {
     KeeperJob *job = container_of(work, KeeperJob, work);
 
-    if (job->problem.code != ERR_NONE)
-        fail_prepared(job);
-    else if (job->entry)
-        put_template(job);
-    else
-        end_prepared(job);
+    (job->problem.code == ERR_NONE ? end_prepared : fail_prepared)(job);
 }
 
 /* Copies the names that are given. False with the problem set. */
@@ -310,13 +291,13 @@ void do_leave(KeeperJob *job)
 
 void do_sweep_removed(KeeperJob *job)
 {
-    sessiondir_sweep_removed(job->keeper->state_dir, job->keeper->worker);
+    sessiondir_sweep_removed(job->keeper->state_dir, job->keeper->removers);
     job_end(job);
 }
 
 void do_sweep(KeeperJob *job)
 {
-    sessiondir_sweep(job->keeper->state_dir, job->keeper->worker, file_sessions_use, job->keeper);
+    sessiondir_sweep(job->keeper->state_dir, job->keeper->removers, file_sessions_use, job->keeper);
     job_end(job);
 }
 

@@ -57,7 +57,7 @@ void do_give_up(KeeperJob *job)
 {
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
-        snapshot_give_up(job->store, job->keeper->worker);
+        snapshot_give_up(job->store, job->keeper->removers);
     job_end(job);
 }
 
@@ -85,7 +85,7 @@ void do_drop(KeeperJob *job)
 
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
-        snapshot_drop(job->store, terminated(name, job->request.as_DROP.checkpoint), job->keeper->worker);
+        snapshot_drop(job->store, terminated(name, job->request.as_DROP.checkpoint), job->keeper->removers);
     job_end(job);
 }
 
@@ -97,7 +97,7 @@ static void prune_one(void *userdata, const char *id)
     for (uint32_t i = 0; i < value_count(keep); i++)
         if (text_equal(value_text(keep, i), id))
             return;
-    snapshot_drop(job->store, id, job->keeper->worker);
+    snapshot_drop(job->store, id, job->keeper->removers);
 }
 
 void do_prune(KeeperJob *job)
@@ -286,7 +286,7 @@ void do_drop_template(KeeperJob *job)
     }
     if (!open_templates(job))
         return;
-    snapshot_set_aside(job->store, job->entry, job->keeper->worker);
+    snapshot_set_aside(job->store, job->entry, job->keeper->removers);
     job_end(job);
 }
 
@@ -304,7 +304,7 @@ void do_sweep_templates(KeeperJob *job)
 {
     if (!open_templates(job))
         return;
-    template_files_sweep(job->store, job->keeper->worker, is_kept,
+    template_files_sweep(job->store, job->keeper->removers, is_kept,
                          &job->request.as_SWEEP_TEMPLATES.templates);
     job_end(job);
 }

@@ -8,8 +8,8 @@
 #include "host/net/start.h"
 #include "host/ipc/ipc.h"
 
-/* For making disks, which is mostly waiting. */
-#define MAKER_THREADS 2
+/* For making disks, which is mostly waiting: as many as the files worker has. */
+#define MAKER_THREADS 4
 
 typedef struct Launcher {
     const LauncherConfig *config;
@@ -18,7 +18,8 @@ typedef struct Launcher {
     LoopTimer log_timer;
     Sources sources;
     Worker *makers;
-    size_t making; /* disks */
+    size_t making;  /* disks */
+    size_t opening; /* directories of users */
 
     Engine *engine; /* opened by the first controller's first request, as the next two */
     UnixSocket clients;

@@ -426,15 +426,45 @@ static void answer_with(const Launcher *launcher, int socket, int fd)
         ipc_answer(socket, launcher->child.pid, LAUNCHER_DONE, SCHEMA(LauncherMsgNothing), &done, &fd, 1);
 }
 
-/* Opens for the controller a directory of the host, for reading, and only for a user who is connected. */
-static void open_for_user(const Launcher *launcher, const LauncherRequest *request, Descriptors *descriptors)
+/* Directories that are being opened at once: as many threads. The controller has one of each user opened at a
+ * time. */
+#define OPENINGS_MAX 1024
+
+/* A directory of the host that is opened for the controller. */
+typedef struct DirectoryOpening {
+    Launcher *launcher;
+    int socket; /* for the answer */
+} DirectoryOpening;
+
+static void on_directory(void *userdata, int fd)
+{
+    DirectoryOpening *opening = userdata;
+    int directory _cleanup_(closep) = fd;
+
+    opening->launcher->opening--;
+    answer_with(opening->launcher, opening->socket, directory);
+    free(opening);
+}
+
+/* For reading, and only for a user who is connected. The file system may take as long as it likes. */
+static void open_for_user(Launcher *launcher, const LauncherRequest *request, Descriptors *descriptors)
 {
     int client _cleanup_(closep) = descriptors_take(descriptors, 0);
-    int directory _cleanup_(closep) = is_client_of(launcher, client, request->user)
-                                          ? open_as(request->user, request->path, O_RDONLY | O_DIRECTORY)
-                                          : -EACCES;
+    bool may = is_client_of(launcher, client, request->user);
+    DirectoryOpening *opening = may && launcher->opening < OPENINGS_MAX ? calloc(1, sizeof(*opening)) : NULL;
+    int socket = descriptors_take(descriptors, 1), r = may ? -EAGAIN : -EACCES;
 
-    answer_with(launcher, descriptors_take(descriptors, 1), directory);
+    if (opening) {
+        *opening = (DirectoryOpening){.launcher = launcher, .socket = socket};
+        r = open_as(launcher->loop, request->user, request->path, O_RDONLY | O_DIRECTORY, on_directory,
+                    opening);
+    }
+    if (r == 0) {
+        launcher->opening++;
+        return;
+    }
+    free(opening);
+    answer_with(launcher, socket, r);
 }
 
 /* The processes that reach the network, of which the launcher knows no more than that they run: each ends

@@ -197,7 +197,7 @@ static void on_settled(ZmtpSocket *socket)
     connection->charged = socket->in.size + socket->out.size;
     if (!charge_bytes(connection->charge, before, connection->charged))
         zmtp_socket_fail(socket, -EDQUOT);
-    if (socket->out.size == 0 && listener->events->on_taken)
+    if (socket->out.size <= listener->limits.unread && listener->events->on_taken)
         listener->events->on_taken(listener->userdata, connection->peer);
 }
 

@@ -27,7 +27,7 @@ typedef struct ListenerEvents {
                        size_t size);
     /* A message of several frames, which the protocol does not have. */
     void (*on_multipart)(void *userdata, Peer peer);
-    /* The peer has taken all that was sent to it. May be NULL. */
+    /* The peer has taken what was sent to it, up to ListenerLimits.unread. May be NULL. */
     void (*on_taken)(void *userdata, Peer peer);
     /* The connection has ended, though not through listener_free(). */
     void (*on_gone)(void *userdata, Peer peer);
@@ -36,6 +36,7 @@ typedef struct ListenerEvents {
 typedef struct ListenerLimits {
     size_t frame;      /* bytes of a message that comes in; a peer that announces a larger one is dropped */
     size_t queue;      /* bytes that wait to be sent to one peer; as much as one message at least */
+    size_t unread;     /* bytes that may wait when on_taken is told */
     size_t peers;      /* at once; one more is turned away */
     size_t user_peers; /* the same of one user; 0, here and below: no limit of its own */
     size_t user_bytes; /* held by the connections and requests of one user together */

@@ -19,6 +19,7 @@ int request_new(Request **ret, Listener *listener, Peer peer, uid_t user, uint64
         return r;
     }
     list_init(&request->link);
+    list_init(&request->directories);
     request->listener = listener;
     request->peer = peer;
     request->user = user;
@@ -37,13 +38,38 @@ bool request_is_local(Request *request, const char *what)
     return false;
 }
 
+static void directory_free(RequestDirectory *directory)
+{
+    list_remove(&directory->link);
+    close_fd(&directory->fd);
+    free(directory->named);
+    free(directory->path);
+    free(directory);
+}
+
+void request_close_directories(Request *request)
+{
+    List *link;
+
+    while ((link = list_first(&request->directories)))
+        directory_free(list_entry(link, RequestDirectory, link));
+}
+
 void request_forget(Request *request)
 {
+    request_close_directories(request);
     loop_timer_cancel(&request->timer);
     list_remove(&request->link);
     charge_request_over(request->charge, request->bytes);
     buf_deinit(&request->message);
     free(request);
+}
+
+static int log_unsent(MessageKind kind, int r)
+{
+    if (r < 0)
+        log_debug("message not sent", "kind=%s error=%d", message_name(kind), -r);
+    return r;
 }
 
 static int send_body(Listener *listener, Peer peer, MessageKind kind, uint64_t id, Text body)
@@ -53,17 +79,20 @@ static int send_body(Listener *listener, Peer peer, MessageKind kind, uint64_t i
 
     if (r == 0)
         r = listener_end(&frame, envelope_write(frame.out, kind, id, body));
-    if (r < 0)
-        log_debug("message not sent", "kind=%s error=%d", message_name(kind), -r);
-    return r;
+    return log_unsent(kind, r);
 }
 
 /* A client that so much waits for that its answer has no room is dropped: it learns that it has to ask again,
  * where it would wait in vain. */
+static void drop_if_unsent(Listener *listener, Peer peer, int r)
+{
+    if (r < 0)
+        listener_drop(listener, peer);
+}
+
 static void send_answer(Listener *listener, Peer peer, MessageKind kind, uint64_t id, const Buf *body)
 {
-    if (send_body(listener, peer, kind, id, encoded_text(body)) < 0)
-        listener_drop(listener, peer);
+    drop_if_unsent(listener, peer, send_body(listener, peer, kind, id, encoded_text(body)));
 }
 
 void request_reply(Request *request, const Buf *body)
@@ -81,15 +110,20 @@ void request_reply_empty(Request *request)
     request_answer(request, MsgNothing, &(MsgNothing){0});
 }
 
+/* Written in place: a piece of a file is a megabyte. */
 void request_reply_with(Request *request, const Schema *schema, const void *body)
 {
-    Buf encoded _cleanup_(buf_deinit) = BUF_NULL;
-    int r = schema_append(&encoded, schema, body);
+    PeerFrame frame;
+    int r = listener_begin(request->listener, request->peer, &frame);
 
     if (r == 0)
-        request_reply(request, &encoded);
-    else
+        r = listener_end(&frame, message_append(frame.out, MSG_REPLY, request->id, schema, body));
+    if (r == -EINVAL || r == -ENOMEM) {
         request_fail_text(request, ERR_INTERNAL, "cannot write the answer: %s", strerror(-r));
+        return;
+    }
+    drop_if_unsent(request->listener, request->peer, log_unsent(MSG_REPLY, r));
+    request_forget(request);
 }
 
 void request_reply_passing(Request *request, const Schema *schema, const void *body, int fd)

@@ -6,6 +6,14 @@
 #include "proto/base/list.h"
 #include "proto/schema.h"
 
+/* A directory of this machine that a request names, opened for its user. */
+typedef struct RequestDirectory {
+    List link;   /* Request.directories */
+    char *named; /* as the request has it */
+    char *path;  /* canonical */
+    int fd;
+} RequestDirectory;
+
 typedef struct Request {
     List link;
     Listener *listener;
@@ -15,8 +23,9 @@ typedef struct Request {
     uint64_t id;
     UserCharge *charge; /* of whoever asks, until it is answered */
     size_t bytes;       /* charged for it */
-    MessageKind kind;   /* of the message, while it is parked: see front_park() */
-    Buf message;        /* to be handled then; empty: it is not parked */
+    MessageKind kind;   /* of the message */
+    Buf message;        /* to be handled later, see front_park(); empty: it is not parked */
+    List directories;   /* RequestDirectory */
     LoopTimer timer;    /* for requests that wait with a limit; cancelled when answered */
     void *owner;        /* of the timer */
 } Request;
@@ -24,6 +33,9 @@ typedef struct Request {
 /* Returns whether the request may ask for `what`, which only a client on this machine may; if not, it is
  * answered. */
 bool request_is_local(Request *request, const char *what);
+
+/* Closes what was opened for it. */
+void request_close_directories(Request *request);
 
 /* Makes a request that a peer has just sent in a message of so many bytes. 0, -ENOMEM, or -EDQUOT when its
  * user has too many without an answer. */

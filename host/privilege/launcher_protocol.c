@@ -19,10 +19,12 @@ void launcher_lost(Ipc *launcher, int error)
     _exit(1);
 }
 
-static int refused(const IpcAnswer *answer, Problem *problem)
+int launcher_answered(const IpcAnswer *answer, Problem *problem)
 {
     LauncherMsgProblem told;
 
+    if ((LauncherKind)answer->message.kind == LAUNCHER_DONE)
+        return 0;
     if ((LauncherKind)answer->message.kind != LAUNCHER_REFUSED ||
         body_decode(&told, LauncherMsgProblem, &answer->message.body, problem) < 0)
         return problem_set(problem, ERR_INTERNAL, "the launcher's answer makes no sense");
@@ -39,5 +41,5 @@ int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const v
         launcher_lost(NULL, r);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-r));
-    return (LauncherKind)ret->message.kind == LAUNCHER_DONE ? 0 : refused(ret, problem);
+    return launcher_answered(ret, problem);
 }

@@ -51,6 +51,9 @@ typedef enum LauncherKind {
 int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, int descriptor,
                  IpcAnswer *ret, Problem *problem);
 
+/* Returns as launcher_ask() what an answer says that came otherwise. */
+int launcher_answered(const IpcAnswer *answer, Problem *problem);
+
 /* Ends this process, and the controller with it, as a crash of it would: sessions live on, whoever comes next
  * adopts them and does again what was asked for, and no session is told of a failure. At once, because what
  * is done next relies on what was asked for. An IpcEvents.lost; which connection it was does not matter. */

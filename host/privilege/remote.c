@@ -21,6 +21,14 @@ typedef struct RemoteContainer {
     Cgroup memory, time;
 } RemoteContainer;
 
+/* A directory that is being opened for a user. */
+typedef struct DirectoryQuestion {
+    IpcQuestion question;
+    List link; /* Remote.directories */
+    OpenDone *done;
+    void *userdata;
+} DirectoryQuestion;
+
 struct Remote {
     Engine engine;
     EngineOps ops;
@@ -38,6 +46,7 @@ struct Remote {
     void *keys_userdata;
     int (*client_of)(void *userdata, uid_t user);
     void *client_userdata;
+    List directories; /* DirectoryQuestion: that are being opened */
 };
 
 static inline Remote *remote_of(Engine *engine)
@@ -70,9 +79,18 @@ static void remote_say(Remote *remote, LauncherKind kind, const Schema *schema, 
         ipc_lose(&remote->ipc, r);
 }
 
+static void directory_free(DirectoryQuestion *directory)
+{
+    ipc_question_drop(&directory->question);
+    list_remove(&directory->link);
+    free(directory);
+}
+
 static void remote_free(Remote *remote)
 {
     open_as_set(NULL, NULL);
+    while (!list_empty(&remote->directories))
+        directory_free(list_entry(list_first(&remote->directories), DirectoryQuestion, link));
     ipc_close(&remote->ipc);
     close_fd(&remote->clients);
     close_fd(&remote->keys);
@@ -438,23 +456,37 @@ static const IpcEvents ipc_events = {.message = on_message, .lost = launcher_los
 
 /* ---- directories of users ---- */
 
-/* For reading alone: nothing else is asked for. */
-static int open_for_user(void *userdata, uid_t user, const char *path)
+static void on_directory(IpcQuestion *question, int error, IpcAnswer *answer)
 {
-    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
-    LauncherMsgOpen wanted = {.user = user, .path = text_of(path)};
+    DirectoryQuestion *directory = container_of(question, DirectoryQuestion, question);
+    OpenDone *done = directory->done;
+    void *userdata = directory->userdata;
     Problem problem = PROBLEM_NULL;
+    int r = error < 0 ? error : launcher_answered(answer, &problem);
+    int fd = r < 0 ? -1 : descriptors_take(&answer->descriptors, 0);
+
+    directory_free(directory);
+    done(userdata, r < 0 ? r : fd < 0 ? -EBADMSG : fd);
+}
+
+/* For reading alone: nothing else is asked for. */
+static int open_for_user(void *userdata, uid_t user, const char *path, OpenDone *done, void *done_userdata)
+{
+    LauncherMsgOpen wanted = {.user = user, .path = text_of(path)};
     Remote *remote = userdata;
     int client = remote->client_of ? remote->client_of(remote->client_userdata, user) : -1, r;
+    DirectoryQuestion *directory = client < 0 ? NULL : calloc(1, sizeof(*directory));
 
-    if (client < 0)
-        return -EACCES;
-    r = launcher_ask(&remote->ipc, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted, client, &answer,
-                     &problem);
+    if (!directory)
+        return client < 0 ? -EACCES : -ENOMEM;
+    directory->done = done;
+    directory->userdata = done_userdata;
+    list_append(&remote->directories, &directory->link);
+    r = ipc_ask_later(&remote->ipc, &directory->question, LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &wanted,
+                      &client, 1, on_directory);
     if (r < 0)
-        return r;
-    r = descriptors_take(&answer.descriptors, 0);
-    return r < 0 ? -EBADMSG : r;
+        directory_free(directory);
+    return r;
 }
 
 /* ---- the processes that are connected to others ---- */
@@ -526,6 +558,7 @@ int remote_open(Remote **ret, Loop *loop, int socket, const EngineConfig *config
     }
     remote->config = *config;
     remote->clients = remote->keys = -1;
+    list_init(&remote->directories);
     r = ipc_open(&remote->ipc, loop, socket, &ipc_messages, &ipc_events);
     if (r < 0)
         problem_set(problem, ERR_INTERNAL, "the launcher cannot be talked to: %s", strerror(-r));

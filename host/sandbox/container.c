@@ -1,5 +1,6 @@
 /* Making what a sandbox consists of, and removing it: its directories, its network and its container. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -298,23 +299,27 @@ int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Prob
     return r;
 }
 
-int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, int *ret,
-                      Problem *problem)
-{
-    int fd = options->data ? data_open(sandbox->all->paths, user, text_of(options->data), problem) : -1;
+static void on_data(void *userdata, int directory, const char *path, const Problem *failure);
 
-    if (options->data && fd < 0)
-        return fd;
-    *ret = fd;
-    return 0;
+/* The container waits for it. */
+static int open_data(Sandbox *sandbox, Problem *problem)
+{
+    sandbox->opening =
+        data_open(sandbox->all, sandbox->user, text_of(sandbox->options.data), on_data, sandbox, problem);
+    sandbox->making = sandbox->opening != NULL;
+    return sandbox->making ? 0 : -EPROTO;
+}
+
+static bool lacks_data(const Sandbox *sandbox)
+{
+    return sandbox->options.data && sandbox->data < 0;
 }
 
 int sandbox_create_container(Sandbox *sandbox, Problem *problem)
 {
-    int data _cleanup_(closep) = -1;
-    int r = sandbox_open_data(sandbox, sandbox->user, &sandbox->options, &data, problem);
-
-    return r < 0 ? r : sandbox_get_container(sandbox, sandbox->all->engine->ops->create, data, problem);
+    if (lacks_data(sandbox))
+        return open_data(sandbox, problem);
+    return sandbox_get_container(sandbox, sandbox->all->engine->ops->create, sandbox->data, problem);
 }
 
 /* Gives the requests that wait the reason itself, before the sandbox ends: they would have got it if all of
@@ -324,6 +329,11 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
     bool wakes = sandbox->state == SANDBOX_WAKING;
     Problem problem = PROBLEM_NULL;
 
+    if (!failure && lacks_data(sandbox)) {
+        if (open_data(sandbox, &problem) == 0)
+            return;
+        failure = &problem;
+    }
     if (!failure && !wakes)
         sandbox->all->events->begins(sandbox);
     if (!failure && sandbox_create_container(sandbox, &problem) < 0)
@@ -337,15 +347,8 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
     fail(sandbox, failure);
 }
 
-void sandbox_on_files(void *userdata, const Problem *failure)
+static void made(Sandbox *sandbox, const Problem *failure)
 {
-    Sandbox *sandbox = userdata;
-
-    if (!sandbox->making) {
-        if (failure)
-            sandbox_files_amiss(sandbox, failure);
-        return;
-    }
     sandbox->making = false;
     if (sandbox_is_ending(sandbox))
         sandbox_end(sandbox);
@@ -353,6 +356,25 @@ void sandbox_on_files(void *userdata, const Problem *failure)
         sandbox_parked(sandbox);
     else
         on_places_made(sandbox, failure);
+}
+
+void sandbox_on_files(void *userdata, const Problem *failure)
+{
+    Sandbox *sandbox = userdata;
+
+    if (sandbox->making)
+        made(sandbox, failure);
+    else if (failure)
+        sandbox_files_amiss(sandbox, failure);
+}
+
+static void on_data(void *userdata, int directory, const char *path, const Problem *failure)
+{
+    Sandbox *sandbox = userdata;
+
+    sandbox->opening = NULL;
+    sandbox->data = directory;
+    made(sandbox, failure);
 }
 
 void sandbox_set_container_name(Sandbox *sandbox)
@@ -385,6 +407,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assign
     sandbox->user = sandbox->files.user = assignment->user;
     sandbox->restorer = assignment->restorer;
     sandbox->memory = memory_image_ref(assignment->memory);
+    sandbox->data = assignment->data ? fcntl(*assignment->data, F_DUPFD_CLOEXEC, 3) : -1;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
     snprintf(sandbox->packages, sizeof(sandbox->packages), "%s",
              assignment->packages ? assignment->packages : "");
@@ -437,6 +460,10 @@ static void on_nothing_there(LoopTimer *timer)
 
 void sandbox_remove_container(Sandbox *sandbox)
 {
+    if (sandbox->opening) {
+        sandbox->opening = data_forget(sandbox->opening);
+        sandbox->making = false;
+    }
     if (sandbox->making)
         return; /* its end follows when they are made */
     if (sandbox->container)

@@ -41,12 +41,8 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
 /* Has the engine make or adopt it, and waits for that. As these; `data` as in ContainerSpec. */
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem);
-/* A new one. */
+/* A new one, once its data directory is open. */
 int sandbox_create_container(Sandbox *sandbox, Problem *problem);
-/* Opens what options of that user name as data; -1 where they name none. 0, or negative with the problem set.
- */
-int sandbox_open_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, int *ret,
-                      Problem *problem);
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "host/sandbox/data.h"
 #include "host/sandbox/internal.h"
-#include "host/sandbox/sandboxes.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -16,6 +16,7 @@
 void sandboxes_init(Sandboxes *all)
 {
     list_init(&all->list);
+    list_init(&all->openings);
     cpu_yields_init(&all->cpu_yields);
 }
 
@@ -116,6 +117,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->owner = owner;
     sandbox->userdata = userdata;
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
+    sandbox->data = -1;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
     session_files_init(&sandbox->files, all->keeper);
@@ -135,6 +137,8 @@ void sandbox_free(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
+    data_forget(sandbox->opening);
+    close_fd(&sandbox->data);
     egress_forget(&sandbox->egress);
     memory_image_unref(sandbox->memory);
     guest_free(sandbox->guest);
@@ -196,6 +200,7 @@ void sandbox_become_ready(Sandbox *sandbox)
         return;
     loop_timer_cancel(&sandbox->start_timer);
     sandbox->memory = memory_image_unref(sandbox->memory);
+    close_fd(&sandbox->data);
     become(sandbox);
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
@@ -542,12 +547,14 @@ static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignmen
              sandbox->container_name);
 }
 
-static int attach_data(const Sandbox *sandbox, uid_t user, const SessionOptions *options, Problem *problem)
+static int attach_data(const Sandbox *sandbox, const SandboxAssignment *assignment,
+                       const SessionOptions *options, Problem *problem)
 {
-    int data _cleanup_(closep) = -1;
-    int r = sandbox_open_data(sandbox, user, options, &data, problem);
-
-    return r < 0 || data < 0 ? r : sandbox->all->engine->ops->attach_data(sandbox->container, data, problem);
+    if (!options->data)
+        return 0;
+    if (!assignment->data)
+        return -EOPNOTSUPP; /* a container of its own is made when it is open */
+    return sandbox->all->engine->ops->attach_data(sandbox->container, *assignment->data, problem);
 }
 
 static void on_claimed(void *userdata, const Problem *failure)
@@ -567,7 +574,7 @@ static int claim_files(Sandbox *sandbox, const char *name, Problem *problem)
 int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
                    Problem *problem)
 {
-    int r = attach_data(sandbox, assignment->user, options, problem);
+    int r = attach_data(sandbox, assignment, options, problem);
 
     if (r < 0)
         return r;
@@ -599,6 +606,7 @@ static void begin_parking(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->watchdog);
     loop_timer_cancel(&sandbox->patience);
     egress_forget(&sandbox->egress);
+    close_fd(&sandbox->data);
     sandbox_remove_container(sandbox);
 }
 

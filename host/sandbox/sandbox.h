@@ -18,6 +18,7 @@
 #include "host/sandbox/guest_request.h"
 
 typedef struct SessionJournal SessionJournal;
+typedef struct DataOpening DataOpening;
 
 /* Contents of a spare until it is assigned; its owner's memory. */
 typedef struct SpareSpec {
@@ -84,6 +85,7 @@ typedef struct SandboxAssignment {
     Peer restorer;         /* as in Sandbox */
     const char *packages;  /* the set that it begins with; NULL: none. A spare has none */
     MemoryImage *memory;   /* with which its interpreter begins, where it is no spare; NULL: none */
+    const int *data;       /* the open directory that the options name; NULL: none is, or it is not open */
 } SandboxAssignment;
 
 /* A life of a sandbox or of a branch in it, told apart from others of that name: random digits. */
@@ -118,7 +120,9 @@ struct Sandbox {
     MemoryImage *memory;  /* with which its interpreter is to begin; NULL: none. Its own reference */
 
     SessionFiles files;
-    bool making;                       /* its container waits for them */
+    int data;                          /* directory for its container, until that has started; -1: none */
+    DataOpening *opening;              /* of that */
+    bool making;                       /* its container waits for the files, or for the directory */
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
     bool held; /* exclusive requests wait: there are packages to come before any code */

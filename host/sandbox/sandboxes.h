@@ -35,6 +35,7 @@ typedef struct Sandboxes {
     EgressClient *egress; /* through which they reach the network */
     bool has_disks;       /* sessions write to file systems of their own */
     List list;            /* Sandbox.link: all that are not freed */
+    List openings;        /* DataOpening: directories that sandboxes are to have */
     uint64_t last_number;
     CpuYields cpu_yields;
     const SandboxesEvents *events;

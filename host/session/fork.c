@@ -305,8 +305,8 @@ static void on_settles(LoopTimer *timer)
 
 /* ---- how it begins ---- */
 
-static int copy_options(SessionOptions *ret, const SessionOptions *from, Text ttl_action, const char *data,
-                        Problem *problem)
+static int copy_options(SessionOptions *ret, const SessionOptions *from, Text ttl_action,
+                        const RequestDirectory *data, Problem *problem)
 {
     Buf said _cleanup_(buf_deinit) = BUF_NULL;
     msgpack_unpacked unpacked;
@@ -316,7 +316,7 @@ static int copy_options(SessionOptions *ret, const SessionOptions *from, Text tt
     if (ttl_action.data)
         options.ttl_action = ttl_action;
     if (data)
-        options.data = text_of(data);
+        options.data = text_of(data->path);
     if (body_encode(&said, MsgOptions, &options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     msgpack_unpacked_init(&unpacked);
@@ -344,8 +344,8 @@ static int check_name(const Session *origin, const MsgFork *asked, uint32_t i, P
     return 0;
 }
 
-static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, uint32_t i, const char *data,
-                     Problem *problem)
+static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, uint32_t i,
+                     const RequestDirectory *data, Problem *problem)
 {
     SessionOptions options _cleanup_(session_options_deinit) = {0};
     const Sandbox *sandbox = origin->sandbox;
@@ -353,6 +353,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     const SandboxAssignment assignment = {.user = origin->user,
                                           .name = name,
                                           .restorer = fork->request->peer,
+                                          .data = data ? &data->fd : NULL,
                                           .packages = *sandbox->packages ? sandbox->packages : NULL};
     Text given = value_text(&asked->names, i);
     Session *session = NULL;
@@ -397,7 +398,8 @@ static int start_save(Fork *fork, Session *origin, Problem *problem)
     return 0;
 }
 
-void session_fork(Session *origin, Request *request, const MsgFork *asked, char *const *data)
+void session_fork(Session *origin, Request *request, const MsgFork *asked,
+                  const RequestDirectory *const *data)
 {
     Fork *fork = calloc(1, sizeof(*fork));
     Problem problem = PROBLEM_NULL;

@@ -9,6 +9,7 @@
 
 #include "host/session/session.h"
 
-/* Makes a session of each name, or none. `data` has the canonical path of each one's data, or NULL for that
- * of the origin. The request is answered. */
-void session_fork(Session *origin, Request *request, const MsgFork *asked, char *const *data);
+/* Makes a session of each name, or none. `data` has each one's, NULL where it has none. The request is
+ * answered. */
+void session_fork(Session *origin, Request *request, const MsgFork *asked,
+                  const RequestDirectory *const *data);

@@ -113,19 +113,24 @@ ssize_t buf_read_fd(Buf *buf, int fd, size_t max)
     return r;
 }
 
+int buf_send_some(Buf *buf, int socket, size_t most)
+{
+    ssize_t n = send(socket, buf_head(buf), MIN(buf->size, most), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (n >= 0)
+        buf_consume(buf, (size_t)n);
+    else if (errno == EPIPE || errno == ECONNRESET)
+        buf_clear(buf);
+    else if (errno != EINTR)
+        return -errno;
+    return 0;
+}
+
 int buf_send(Buf *buf, int socket)
 {
-    while (buf->size > 0) {
-        ssize_t n = send(socket, buf_head(buf), buf->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    int r = 0;
 
-        if (n >= 0)
-            buf_consume(buf, (size_t)n);
-        else if (errno == EAGAIN)
-            return 0;
-        else if (errno == EPIPE || errno == ECONNRESET)
-            buf_clear(buf);
-        else if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
+    while (r == 0 && buf->size > 0)
+        r = buf_send_some(buf, socket, SIZE_MAX);
+    return r == -EAGAIN ? 0 : r;
 }

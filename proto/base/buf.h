@@ -43,3 +43,5 @@ ssize_t buf_read_fd(Buf *buf, int fd, size_t max);
  * takes no more for now; or a negative errno. For a peer that is gone all is dropped without an error: what
  * it said before it went is still to be read, and reading then tells the end. */
 int buf_send(Buf *buf, int socket);
+/* The same with so many bytes at most, in one system call. -EAGAIN when the peer takes nothing for now. */
+int buf_send_some(Buf *buf, int socket, size_t most);

@@ -21,6 +21,10 @@ SIZE = 1 << 20
 PIPELINED, SILENT, PARKED = 20_000, 8, 1_000
 
 
+def get(client, session):
+    return client.ask("get", session=session, path="file", offset=0, size=SIZE)
+
+
 class Flood:
     def __init__(self, socket, session):
         self.socket, self.session = socket, session
@@ -42,7 +46,7 @@ class Flood:
                 job(client)
 
     def get(self, client):
-        return client.ask("get", session=self.session, path=b"file", offset=0, size=SIZE)
+        return get(client, self.session)
 
     def pipeline(self, client):
         """20,000 on their way, as many as the controller takes, and what is answered asked anew."""
@@ -86,6 +90,9 @@ def become(uid, group):
 def serve(socket):
     with limpet.Client(socket, autostart=False) as client, client.open("bench-flooder") as session:
         session.files.write("file", b"x" * SIZE)
+        first = Client(socket)
+        assert len(first.answer(get(first, session.name))["data"]) == SIZE
+        first.close()
         print("ready", flush=True)
         flood = None
         for _ in sys.stdin:

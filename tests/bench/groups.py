@@ -13,6 +13,7 @@ import network
 import numeric
 import packages
 import remote
+import sleep
 import start
 import state
 import state_cost
@@ -23,5 +24,5 @@ import transfers
 import values
 
 ALL = [module.GROUP for module in
-       (latency, commands, compute, numeric, hardening, load, start, templates, memory, streams, files, transfers, network, remote, packages, values,
+       (latency, commands, compute, numeric, hardening, load, start, sleep, templates, memory, streams, files, transfers, network, remote, packages, values,
         state, state_cost, state_jupyter, adapters, gateway, browser)]

@@ -326,16 +326,18 @@ def test_ctrl_d_leaves_the_session(limpet, prompt):
 
 
 def test_an_open_prompt_keeps_its_session(limpet):
-    terminal = limpet.terminal("repl", "-s", "short", "--ttl", "15", "--ttl-action", "close")
+    terminal = limpet.terminal("repl", "-s", "short", "--ttl", "9", "--ttl-action", "close")
     terminal.last_line(">>>")
     idle = [limpet.sessions()["short"]["idle"]]
     while idle[-1] >= max(idle):  # until something was asked of it
+        time.sleep(0.1)
         idle.append(limpet.sessions()["short"]["idle"])
     terminal.type("\x04")
     assert terminal.ends() == 0
     end = time.monotonic() + 60
     while "short" in limpet.sessions():  # its ttl later
         assert time.monotonic() < end
+        time.sleep(0.1)
     terminal.close()
 
 

@@ -10,6 +10,7 @@ from .scripted import client, controller, files, held, received, refused, script
 
 __all__ = ["client", "controller", "files", "held", "session"]
 
+MIB = 1 << 20
 EVERY_OPTION = {
     "timeout": 7.5, "memory": 96 << 20, "cpus": 0.5, "pids": 77, "disk": 5 << 20, "files": 4321, "data": os.getcwd(),
     "env": {"A": "b"}, "ttl": 12.5, "ttl_action": "close", "network": "bridge", "allow": ["example.org:443"],
@@ -105,6 +106,18 @@ def test_what_connections_hold_has_a_sum(controller, client, session):
     assert client.run(session, "result = 1")["result"] == "1"
     for other in others:
         other.close()
+
+
+def test_what_a_client_does_not_read_is_not_fetched(controller, client, session, files):
+    """Nor is it dropped for it: it reads all of it in the end."""
+    write(files, "large", "x" * MIB)
+    piece = {"session": session, "path": "large", "offset": 0, "size": MIB}
+    slow, gone = Client(controller.socket), Client(controller.socket)
+    asked = [(slow.ask("get", **piece), gone.ask("get", **piece)) for _ in range(150)]
+    gone.close()
+    assert len(client("get", **piece)["data"]) == MIB  # which waits for none of them
+    assert all(len(slow.answer(id)["data"]) == MIB for id, _ in asked)
+    slow.close()
 
 
 def test_resets_are_not_queued_without_end(client, session, files, held):

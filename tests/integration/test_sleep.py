@@ -34,6 +34,19 @@ def test_it_sleeps_at_once_and_wakes_with_everything(host, idle):
     assert (result.execution_count, result.epoch) == (2, 1)
 
 
+@pytest.mark.engine
+@pytest.mark.docker
+def test_large_memory_is_mapped_again_and_again(host, idle):
+    if not host.limpetd.isolates:
+        pytest.skip("the engine local keeps no memory in a file")
+    session = idle(ttl=600)
+    session.run("data, n = bytearray(range(256)) * (100 << 10), 0").check()
+    for turn in range(1, 4):
+        session.sleep()
+        result = session.run("n += 1; data[n] = 7; n, data.count(7) - (100 << 10), 'limpet-saved-idle' in open('/proc/self/maps').read()")
+        assert (result.result, result.state, result.restored) == (f"({turn}, {turn}, True)", "kept", [])
+
+
 def test_it_waits_for_the_call_that_runs(host, idle):
     session = idle(ttl=600)
     call = Asking(session.run, host.code("import os, time\nwhile not os.path.exists('/session/go'): time.sleep(0.01)\nn = 41"))

@@ -1,5 +1,6 @@
 """Several users of root's controller: each has sessions of their own, and reaches nothing of another."""
 
+import contextlib
 import ctypes
 import grp
 import itertools
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.engine
 
 ALICE, BOB, OUTSIDER = 61001, 61002, 61003
 CLONE_NEWNS = 0x00020000
+MNT_DETACH = 2
 
 
 @pytest.fixture
@@ -398,6 +400,34 @@ def test_nothing_stays_mounted(shared):
     assert shared.alice.run("a", "open('/data/who').read()") == "'alice'"
     assert shared.limpetd.stop() == 0
     assert shared.directory not in read("/proc/self/mountinfo")
+
+
+@contextlib.contextmanager
+def dead_mount(path):
+    """A file system that answers nothing."""
+    libc, where = ctypes.CDLL(None, use_errno=True), os.fsencode(path)
+    device = os.open("/dev/fuse", os.O_RDWR)
+    try:
+        if libc.mount(b"dead", where, b"fuse", 0, f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()):
+            pytest.skip(f"no FUSE here: {os.strerror(ctypes.get_errno())}")
+        yield
+    finally:
+        os.close(device)
+        libc.umount2(where, MNT_DETACH)
+
+
+def test_a_directory_that_never_answers_delays_its_user_alone(shared):
+    dead, bobs = directory(shared, shared.alice, "dead"), directory(shared, shared.bob, "bob")
+    client = RawClient(shared.limpetd.socket)
+    with dead_mount(dead):
+        asked = [client.ask("open", session=name, data=data) for name, data in (("a", dead), ("b", bobs))]
+        assert client("sessions")["sessions"] == []  # so that both have come
+        assert shared.bob.ask(lambda client: read_data(client, bobs).stdout) == "bob"
+        assert shared.root.run("1").result == "1"
+    with pytest.raises(RawRefused, match="cannot use the data directory"):
+        client.answer(asked[0])
+    assert client.answer(asked[1])["session"] == "b"  # which waited for it
+    client.close()
 
 
 # ---- limits ----

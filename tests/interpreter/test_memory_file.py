@@ -105,6 +105,30 @@ def test_contents_that_are_mapped_are_shared_until_they_change(session, place, t
         copy.close()
 
 
+LARGE = "data = bytearray(range(256)) * (80 << 12)\nguard = mmap.mmap(-1, 1 << 20); guard[9] = 9"
+IS_LARGE = """
+assert data[256 * 1000 : 256 * 1001] == bytes(range(256)) and data.count(7) == 80 << 12 and guard[9] == 9
+data[256 * turn + 7] = 7; assert next(numbers) == turn
+"""
+
+
+def test_a_large_file_is_mapped(session, place, tmp_path):
+    """As often as it moves, whether it still has its name or not, and without being changed."""
+    assert session.run(ALL + LARGE).error is None
+    other = tmp_path / "other"
+    other.mkdir()
+    for turn, (to, before) in enumerate(((place, other), (other, place), (place, other)), 1):
+        frozen = session.checkpoint()
+        assert frozen.save(to) is None
+        session.close()
+        (before / "memory").unlink(missing_ok=True)
+        moved = Frozen.of_file(to / "memory", tmp_path, session.count)
+        session = moved.restore()
+        assert f" {to}/memory\n" in session.value("open('/proc/self/maps').read()")
+        assert (error := session.run(f"turn = {turn}\n{IS_LARGE}").error) is None, error["traceback"]
+    moved.close()
+
+
 THREADS = """
 import concurrent.futures, queue, threading, time
 ticks, items = 0, queue.Queue()

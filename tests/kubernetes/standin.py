@@ -176,6 +176,8 @@ class Standin:
                 if standin.away:
                     self.close_connection = True
                     return
+                if self.command == "PATCH":
+                    assert self.headers["Content-Type"] == "application/strategic-merge-patch+json"
                 code, reply = standin.answer(self.command, *parts, body=body, selector=selector)
                 data = json.dumps(reply).encode()
                 self.send_response(code)

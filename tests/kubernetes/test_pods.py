@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import limpet
-from limpet.kubernetes import AsyncPods, PodOptions, _api
+from limpet.kubernetes import AsyncPods, PodOptions, _api, _pod
 from limpet.kubernetes._pod import object_name
 
 from .standin import PATIENCE, container_status, refusal
@@ -374,6 +374,16 @@ def test_every_name_has_an_object_of_its_own():
     for wrong in ("", "x" * 65, "a/b", "ä"):
         with pytest.raises(limpet.BadRequest):
             object_name(wrong)
+
+
+def test_what_pods_take_is_said_where_a_quota_wants_to_know():
+    options = PodOptions("sandbox", "controller")
+    made = [_pod.pod("a", options, True), _pod.warm_pod(0, options)]
+    made.append(_pod.holder("a", {"metadata": {"name": "warm", "uid": "1"}}, options, True))
+    containers = [part for body in made for kind in ("initContainers", "containers") for part in body["spec"].get(kind, [])]
+    assert len(containers) == 5
+    for each in containers:
+        assert {"memory"} <= each["resources"]["limits"].keys() and {"memory", "cpu"} <= each["resources"]["requests"].keys()
 
 
 def printed(capsys, monkeypatch, *options):

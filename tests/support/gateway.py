@@ -89,8 +89,8 @@ class Gateway:
 
     def key(self, *arguments):
         """`limpet key`; what it prints."""
-        command = [sys.executable, "-m", "limpet.serve", "key", *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60)
+        serve = [sys.executable, "-m", "limpet.serve"] if self.whole else preloaded().command("limpet.serve")
+        done = subprocess.run([*serve, "key", *arguments], env=self.environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

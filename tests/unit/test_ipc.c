@@ -316,6 +316,70 @@ static void test_a_question_that_nobody_answers_is_over(void **state)
     assert_int_equal(question.result, -ETIMEDOUT);
 }
 
+typedef struct LaterQuestion {
+    IpcQuestion question;
+    int error;
+    char answer[64];
+} LaterQuestion;
+
+static void on_answer(IpcQuestion *question, int error, IpcAnswer *answer)
+{
+    LaterQuestion *later = container_of(question, LaterQuestion, question);
+    Problem problem = PROBLEM_NULL;
+    MsgTarget body;
+
+    later->error = error;
+    if (error == 0 && body_decode(&body, MsgTarget, &answer->message.body, &problem) == 0)
+        snprintf(later->answer, sizeof(later->answer), "%.*s", (int)body.session.size, body.session.data);
+    loop_stop(loop, 0);
+}
+
+/* Asks, and returns once the question has come. */
+static void ask_later(LaterQuestion *later)
+{
+    const MsgTarget body = {.session = text_of("why")};
+
+    later->error = 1;
+    assert_int_equal(
+        ipc_ask_later(&near.ipc, &later->question, KIND, SCHEMA(MsgTarget), &body, NULL, 0, on_answer), 0);
+    until = 1;
+    loop_run(loop);
+    assert_string_equal(far.reason, "why");
+    assert_int_equal(later->error, 1);
+}
+
+static void test_the_loop_waits_for_an_answer(void **state)
+{
+    LaterQuestion later = {0};
+    const MsgTarget body = {.session = text_of("because")};
+
+    ask_later(&later);
+    assert_int_equal(ipc_answer(take_fd(&far.kept), getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), 0);
+    loop_run(loop);
+    assert_int_equal(later.error, 0);
+    assert_string_equal(later.answer, "because");
+}
+
+static void test_the_loop_does_not_wait_for_a_peer_that_answers_nothing(void **state)
+{
+    LaterQuestion later = {0};
+
+    ask_later(&later);
+    close_fd(&far.kept);
+    loop_run(loop);
+    assert_int_equal(later.error, -EPIPE);
+}
+
+static void test_an_answer_that_is_no_message(void **state)
+{
+    LaterQuestion later = {0};
+
+    ask_later(&later);
+    assert_int_equal(write(far.kept, "\1\0\0\0\0\0\0\0\xc1", 9), 9);
+    loop_run(loop);
+    assert_int_equal(later.error, -EBADMSG);
+}
+
 /* An answer goes to nobody whom the peer has talked to in our name. */
 static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
 {
@@ -421,6 +485,9 @@ int main(void)
         PAIR(test_a_question_is_answered),
         PAIR(test_a_question_that_is_dropped_is_over),
         PAIR(test_a_question_that_nobody_answers_is_over),
+        PAIR(test_the_loop_waits_for_an_answer),
+        PAIR(test_the_loop_does_not_wait_for_a_peer_that_answers_nothing),
+        PAIR(test_an_answer_that_is_no_message),
         PAIR(test_answers_go_to_sockets_of_the_peer_alone),
         cmocka_unit_test(test_a_launcher_that_is_gone_refuses_nothing),
     };

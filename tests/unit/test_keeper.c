@@ -9,9 +9,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <semaphore.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "host/files/beneath.h"
+#include "host/files/session_disk.h"
 #include "host/files/tree.h"
 #include "host/files/watch.h"
 #include "host/keeper/keeper.h"
@@ -46,9 +50,9 @@ static void on_answer(void *userdata, uint64_t id, Buf *bytes, Descriptors *desc
     loop_stop(loop, 1);
 }
 
-static int set_up(void **state)
+static int set_up_with(bool has_disks)
 {
-    const KeeperConfig config = {.state_dir = state_dir, .answer = on_answer};
+    const KeeperConfig config = {.state_dir = state_dir, .has_disks = has_disks, .answer = on_answer};
 
     umask(022);
     strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
@@ -56,6 +60,16 @@ static int set_up(void **state)
     assert_int_equal(loop_new(&loop), 0);
     assert_int_equal(keeper_new(&keeper, loop, &config), 0);
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(false);
+}
+
+static int set_up_disks(void **state)
+{
+    return set_up_with(true);
 }
 
 static int tear_down(void **state)
@@ -110,6 +124,14 @@ static const char *path_of(const char *name)
     static char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "%s/%s", state_dir, name);
+    return path;
+}
+
+static const char *path_of_session(const char *id)
+{
+    static _Thread_local char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/sessions/%s", state_dir, id);
     return path;
 }
 
@@ -180,6 +202,89 @@ static void test_copies_of_a_session_take_one_thread(void **state)
     }
     alarm(0);
     close(store);
+}
+
+/* ---- what takes long ---- */
+
+static sem_t gate;
+
+/* Makes the disk of a session whose name begins with "slow" once the gate opens, and any other at once: both
+ * a directory. */
+static int make_when_open(void *userdata, const char *id, DiskSize size, Problem *problem)
+{
+    int session, r;
+
+    if (strncmp(id, "slow", 4) == 0)
+        sem_wait(&gate);
+    session = open(path_of_session(id), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    r = session_disk_fill(session, "files", "scratch");
+    close(session);
+    return r;
+}
+
+/* A user has three under way at most: see keeper_client.c. */
+static void test_disks_of_one_user_delay_no_other(void **state)
+{
+    static const DiskMaker maker = {.make = make_when_open};
+    static const char *const slow[] = {"slow-1", "slow-2", "slow-3"};
+
+    sem_init(&gate, 0, 0);
+    disk_maker_set(&maker);
+    for (size_t i = 0; i < ARRAY_SIZE(slow); i++)
+        BEGIN(PREPARE, .id = text_of(slow[i]), .reader = NO_UINT, .disk = true, .bytes = 64 << 20,
+              .files = 1000);
+    assert_int_equal(ASK(PREPARE, .id = text_of("other"), .reader = NO_UINT, .disk = true, .bytes = 64 << 20,
+                         .files = 1000),
+                     ERR_NONE);
+    for (size_t i = 0; i < ARRAY_SIZE(slow); i++)
+        sem_post(&gate);
+    while (keeper_jobs(keeper) > 0)
+        loop_run(loop);
+    disk_maker_set(NULL);
+    sem_destroy(&gate);
+}
+
+/* Mounts a file system that answers nothing. A descriptor that ends it, and one of its root in *ret_root. */
+static int mount_dead(const char *path, int *ret_root)
+{
+    int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    char options[64];
+
+    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", device);
+    if (device < 0 || mkdir(path, 0700) < 0 || mount("dead", path, "fuse", 0, options) < 0) {
+        close_fd(&device);
+        return -1;
+    }
+    *ret_root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return device;
+}
+
+static void test_removing_delays_no_publishing(void **state)
+{
+    static const char *const ids[] = {"a", "b", "c", "d"};
+    int devices[ARRAY_SIZE(ids)], roots[ARRAY_SIZE(ids)];
+    char dead[PATH_MAX], link[FD_PATH_SIZE];
+
+    make_session("other");
+    for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+        make_session(ids[i]);
+        snprintf(dead, sizeof(dead), "%s/sessions/%s/files/dead", state_dir, ids[i]);
+        devices[i] = mount_dead(dead, &roots[i]);
+        if (devices[i] < 0)
+            skip();
+        assert_int_equal(ASK(REMOVE, .id = text_of(ids[i])), ERR_NONE);
+    }
+    write_file("sessions/other/files/artifacts/a", "text");
+    assert_int_equal(ASK(PUBLISH, .id = text_of("other")), ERR_NONE);
+    for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+        ssize_t n = readlink(fd_path(link, roots[i]), dead, sizeof(dead) - 1);
+
+        assert_true(n > 0);
+        dead[n] = '\0';
+        close(roots[i]);
+        close(devices[i]);
+        assert_int_equal(umount2(dead, MNT_DETACH), 0);
+    }
 }
 
 static void test_ids_lead_nowhere(void **state)
@@ -306,6 +411,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_copies_of_a_session_take_one_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_disks_of_one_user_delay_no_other, set_up_disks, tear_down),
+        cmocka_unit_test_setup_teardown(test_removing_delays_no_publishing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ids_lead_nowhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_preparing, set_up, tear_down),

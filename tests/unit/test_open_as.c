@@ -14,6 +14,7 @@
 #define ALICE 61001u /* unknown to the user database */
 #define BOB   61002u
 
+static Loop *loop;
 static char home[] = "/tmp/limpet-open-as-XXXXXX";
 
 static const char *path_of(const char *name)
@@ -47,6 +48,7 @@ static const char *const names[] = {"bobs",   "open",  "fifo",      "link",    "
 
 static int set_up(void **state)
 {
+    assert_int_equal(loop_new(&loop), 0);
     if (geteuid() != 0 || !mkdtemp(home))
         return 0;
     assert_int_equal(chmod(home, 0755), 0);
@@ -64,15 +66,31 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+    loop_free(loop);
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         remove(path_of(names[i]));
     return rmdir(home) < 0 && geteuid() == 0;
 }
 
+static void on_opened(void *userdata, int fd)
+{
+    *(int *)userdata = fd;
+    loop_stop(loop, 0);
+}
+
+static int open_and_wait(uid_t user, const char *path, int flags)
+{
+    int fd, r = open_as(loop, user, path, flags, on_opened, &fd);
+
+    if (r == 0)
+        loop_run(loop);
+    return r < 0 ? r : fd;
+}
+
 /* Opens and closes again; a descriptor counts as 0. */
 static int opened(uid_t user, const char *name, int flags)
 {
-    int fd = open_as(user, path_of(name), flags);
+    int fd = open_and_wait(user, path_of(name), flags);
 
     if (fd < 0)
         return fd;
@@ -110,16 +128,16 @@ static void test_directories(void **state)
     assert_int_equal(opened(ALICE, "secret", O_RDONLY | O_DIRECTORY), -EACCES);
     assert_int_equal(opened(ALICE, "list-only", O_RDONLY | O_DIRECTORY), -EACCES);
     assert_int_equal(opened(ALICE, "open", O_RDONLY | O_DIRECTORY), -ENOTDIR);
-    assert_int_equal(open_as(ALICE, "relative", O_RDONLY), -EINVAL);
+    assert_int_equal(open_and_wait(ALICE, "relative", O_RDONLY), -EINVAL);
 }
 
 static void test_nothing_else(void **state)
 {
     needs_root();
     assert_int_equal(opened(ALICE, "fifo", O_RDONLY), -ENXIO);
-    assert_int_equal(open_as(ALICE, "/dev/null", O_RDONLY), -ENXIO);
+    assert_int_equal(open_and_wait(ALICE, "/dev/null", O_RDONLY), -ENXIO);
     assert_int_equal(opened(ALICE, "planted", O_RDONLY), -ELOOP);
-    assert_int_equal(open_as(0, "/proc/self/fd/0", O_RDONLY), -ELOOP);
+    assert_int_equal(open_and_wait(0, "/proc/self/fd/0", O_RDONLY), -ELOOP);
 }
 
 static void test_rights_are_as_before(void **state)

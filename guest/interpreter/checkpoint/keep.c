@@ -271,6 +271,14 @@ static bool is_kernels(const char *name)
     return strncmp(name, "[v", 2) == 0;
 }
 
+/* The file that this process has become: it goes when the session has woken. */
+static bool is_own_origin(const char *name)
+{
+    const char *last = strrchr(name, '/');
+
+    return last && strcmp(last + 1, KEEP_NAME) == 0;
+}
+
 /* Content of a file that has no name any more is only in the memory. */
 static int classify(const MappedLine *line, MemoryMapping *ret)
 {
@@ -281,7 +289,9 @@ static int classify(const MappedLine *line, MemoryMapping *ret)
         ret->offset = 0;
         return find_file(line->name, &ret->file);
     }
-    if (line->name[0] == '/' && !line->deleted) {
+
+    bool is_lost = line->deleted || is_own_origin(line->name);
+    if (line->name[0] == '/' && !is_lost) {
         int r = find_file(line->name, &ret->file);
 
         ret->kind = MEMORY_FILE;
@@ -289,8 +299,7 @@ static int classify(const MappedLine *line, MemoryMapping *ret)
     }
     ret->offset = 0;
     ret->kind = line->grows ? MEMORY_STACK : MEMORY_ANONYMOUS;
-    return line->deleted && ret->prot & PROT_READ ? add_run(ret, ret->start, ret->end - ret->start)
-                                                  : add_own(ret);
+    return is_lost && ret->prot & PROT_READ ? add_run(ret, ret->start, ret->end - ret->start) : add_own(ret);
 }
 
 static int prot_of(const char *mode)

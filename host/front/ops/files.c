@@ -191,16 +191,28 @@ const Op op_files = {.kind = MSG_FILES, .handle = handle_files};
 
 static void on_got(void *userdata, KeeperAnswer *answer)
 {
-    Request *request = userdata;
+    Piece *piece = userdata;
 
     if (answer->problem) {
-        request_fail(request, answer->problem);
-        return;
-    }
-    const MsgGetReply reply = {.data = answer->body->as_GET.data, .size = answer->body->as_GET.size};
+        request_fail(piece->request, answer->problem);
+    } else {
+        const MsgGetReply reply = {.data = answer->body->as_GET.data, .size = answer->body->as_GET.size};
 
-    request_answer_passing(request, MsgGetReply, &reply,
-                           answer->descriptors.n > 0 ? answer->descriptors.fd[0] : -1);
+        request_answer_passing(piece->request, MsgGetReply, &reply,
+                               answer->descriptors.n > 0 ? answer->descriptors.fd[0] : -1);
+    }
+    piece_end(piece);
+}
+
+static void fetch(Front *front, Request *request, const msgpack_object_map *body, JobKind kind,
+                  const void *job)
+{
+    Piece *piece = piece_begin(front, request, body);
+
+    if (!piece || keeper_ask(front->sandboxes->keeper, request->user, kind, job, on_got, piece) == 0)
+        return;
+    request_fail_text(request, ERR_INTERNAL, "the file cannot be read now: out of memory");
+    piece_end(piece);
 }
 
 static void handle_get(Front *front, Request *request, const msgpack_object_map *body)
@@ -220,8 +232,7 @@ static void handle_get(Front *front, Request *request, const msgpack_object_map 
         .size = MIN(get.size, LIMIT_FILE_CHUNK),
         .descriptor = get.descriptor && !request->remote,
     };
-    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_GET, &job, on_got, request) < 0)
-        request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
+    fetch(front, request, body, JOB_GET, &job);
 }
 
 const Op op_get = {.kind = MSG_GET, .handle = handle_get};
@@ -321,20 +332,6 @@ const Op op_put = {.kind = MSG_PUT, .handle = handle_put};
  * artifact: a piece of a file that a call has published, for a client that cannot open the controller's copy.
  */
 
-static void on_read(void *userdata, KeeperAnswer *answer)
-{
-    Request *request = userdata;
-
-    if (answer->problem) {
-        request_fail(request, answer->problem);
-        return;
-    }
-    const JobGot *got = &answer->body->as_READ_PUBLISHED;
-    const MsgGetReply reply = {.data = got->data, .size = got->size};
-
-    request_answer(request, MsgGetReply, &reply);
-}
-
 static Text text_in(const msgpack_object *object)
 {
     if (object->type == MSGPACK_OBJECT_STR)
@@ -368,16 +365,16 @@ static Text find_copy(const Front *front, const msgpack_object *record, Text pat
     return (Text){copy.data + above, copy.size - above};
 }
 
-static void read_copy(Front *front, Request *request, const MsgPublished *asked, Text copy)
+static void read_copy(Front *front, Request *request, const msgpack_object_map *body,
+                      const MsgPublished *asked, Text copy)
 {
     const JobReadPublished job = {
         .path = copy, .offset = asked->offset, .size = MIN(asked->size, LIMIT_FILE_CHUNK)};
 
     if (!copy.data)
         request_fail_text(request, ERR_NO_SUCH_FILE, "the call has published no file of this path");
-    else if (keeper_ask(front->sandboxes->keeper, request->user, JOB_READ_PUBLISHED, &job, on_read, request) <
-             0)
-        request_fail_text(request, ERR_INTERNAL, "the file cannot be read now: out of memory");
+    else
+        fetch(front, request, body, JOB_READ_PUBLISHED, &job);
 }
 
 static void handle_artifact(Front *front, Request *request, const msgpack_object_map *body)
@@ -398,7 +395,7 @@ static void handle_artifact(Front *front, Request *request, const msgpack_object
     msgpack_unpacked_init(&record);
     if (call->record.size > 0)
         msgpack_unpack_next(&record, (const char *)buf_head(&call->record), call->record.size, NULL);
-    read_copy(front, request, &asked, find_copy(front, &record.data, asked.path));
+    read_copy(front, request, body, &asked, find_copy(front, &record.data, asked.path));
     msgpack_unpacked_destroy(&record);
 }
 

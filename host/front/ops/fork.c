@@ -2,27 +2,34 @@
 
 #include "host/front/ops.h"
 
-/* Finds the directories that the new sessions have as their data. False, and the request answered, where
- * there is one that its user cannot have. */
-static bool find_data(Front *front, Request *request, const MsgFork *asked, char *ret[static LIMIT_FORKS])
+/* Finds the directories that the new sessions have as their data: those that are asked for, or that of the
+ * origin. False where one is not open yet, or where its user cannot have it. */
+static bool find_data(Front *front, Request *request, const msgpack_object_map *body, const MsgFork *asked,
+                      const Session *origin, const RequestDirectory *ret[static LIMIT_FORKS])
 {
-    for (uint32_t i = 0; i < value_count(&asked->data); i++) {
-        MsgOptions options = {.data = value_text(&asked->data, i)};
+    MsgOptions options = {.data = text_of(origin->sandbox->options.data)};
 
-        if (!op_find_data(front, request, &options, &ret[i]))
+    for (uint32_t i = 0; i < value_count(&asked->data); i++) {
+        options.data = value_text(&asked->data, i);
+        if (!op_find_data_of(front, request, body, &options, &ret[i]))
             return false;
     }
+    if (asked->data.array)
+        return true;
+    if (!op_find_data(front, request, body, options.data, &ret[0]))
+        return false;
+    for (uint32_t i = 1; i < value_count(&asked->names); i++)
+        ret[i] = ret[0];
     return true;
 }
 
-static void begin(Front *front, Request *request, const MsgFork *asked, Session *origin)
+static void begin(Front *front, Request *request, const msgpack_object_map *body, const MsgFork *asked,
+                  Session *origin)
 {
-    char *data[LIMIT_FORKS] = {0};
+    const RequestDirectory *data[LIMIT_FORKS] = {0};
 
-    if (find_data(front, request, asked, data))
+    if (find_data(front, request, body, asked, origin, data))
         session_fork(origin, request, asked, data);
-    for (size_t i = 0; i < ARRAY_SIZE(data); i++)
-        free(data[i]);
 }
 
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
@@ -43,7 +50,7 @@ static void handle(Front *front, Request *request, const msgpack_object_map *bod
         request_fail_text(request, ERR_BUSY, "the session '%s' is being restored; try again then",
                           origin->name);
     else
-        begin(front, request, &asked, origin);
+        begin(front, request, body, &asked, origin);
 }
 
 const Op op_fork = {.kind = MSG_FORK, .handle = handle};

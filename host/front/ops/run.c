@@ -68,6 +68,7 @@ static int check_beside(const Session *session, Problem *problem)
 
 typedef struct RunRequest {
     MsgRun said;
+    const RequestDirectory *data;
     AskMode ask_mode;
 } RunRequest;
 
@@ -103,11 +104,12 @@ static void queue_run(const Front *front, Session *session, Request *request, co
 
 /* A clean container for this call alone. Its name cannot be one of a user's. */
 static int start_ephemeral(Session **ret, SessionOptions *options, Front *front, uid_t user,
-                           const char *run_id, const MsgOptions *given, const FromTemplate *from,
-                           Problem *problem)
+                           const char *run_id, const MsgOptions *given, const RequestDirectory *data,
+                           const FromTemplate *from, Problem *problem)
 {
     char name[LIMIT_SESSION_NAME + 1];
-    const SandboxAssignment assignment = {.user = user, .name = name, .output_id = run_id};
+    const SandboxAssignment assignment = {
+        .user = user, .name = name, .output_id = run_id, .data = data ? &data->fd : NULL};
     int r;
 
     snprintf(name, sizeof(name), "~%s", run_id);
@@ -132,11 +134,12 @@ static void run_ephemeral(Front *front, Request *request, const RunRequest *run,
     if (!given.checkpoint.data)
         given.checkpoint = (Text){"off", 3}; /* there is no later call that would go on from one */
     if (from_template_find(&from, front, request, &given)) {
-        r = start_ephemeral(&session, &options, front, request->user, run_id, &given, &from, &problem);
+        r = start_ephemeral(&session, &options, front, request->user, run_id, &given, run->data, &from,
+                            &problem);
         if (session)
             queue_run(front, session, request, run, run_id);
         else if (r == -EAGAIN)
-            from_template_wait(front, request, MSG_RUN, body, &from, &options, true);
+            from_template_wait(front, request, body, &from, &options, true);
         else
             request_fail(request, &problem);
     }
@@ -158,8 +161,7 @@ static int check_run(RunRequest *run, char *ret_run_id, Problem *problem)
 
 static void handle_run(Front *front, Request *request, const msgpack_object_map *body)
 {
-    char *data _cleanup_(freep) = NULL;
-    RunRequest run;
+    RunRequest run = {0};
     Problem problem = PROBLEM_NULL;
     char run_id[LIMIT_RUN_ID + 1];
     Session *session;
@@ -176,7 +178,7 @@ static void handle_run(Front *front, Request *request, const msgpack_object_map 
         join_run(call, request, &run);
         return;
     }
-    if (run.said.has_options && !op_find_data(front, request, &run.said.options, &data))
+    if (run.said.has_options && !op_find_data_of(front, request, body, &run.said.options, &run.data))
         return;
     if (!run.said.session.data) {
         run_ephemeral(front, request, &run, run_id, body);

@@ -47,12 +47,23 @@ static void attach(const Front *front, Session *session, Request *request, const
     request_fail_options(request, &problem, names, n);
 }
 
-static void begin_new(Front *front, Request *request, const MsgOpen *open, const FromTemplate *from,
+/* A session that is to be opened. */
+typedef struct OpenRequest {
+    MsgOpen said;
+    const RequestDirectory *data;
+} OpenRequest;
+
+static void begin_new(Front *front, Request *request, const OpenRequest *opened, const FromTemplate *from,
                       const msgpack_object_map *body)
 {
     char name[LIMIT_SESSION_NAME + 1];
+    const MsgOpen *open = &opened->said;
     const SandboxAssignment assignment = {
-        .user = request->user, .name = name, .restorer = open->restoring ? request->peer : 0};
+        .user = request->user,
+        .name = name,
+        .restorer = open->restoring ? request->peer : 0,
+        .data = opened->data ? &opened->data->fd : NULL,
+    };
     SessionOptions options = {0};
     Problem problem = PROBLEM_NULL;
     Session *session;
@@ -64,7 +75,7 @@ static void begin_new(Front *front, Request *request, const MsgOpen *open, const
     if (r == 0)
         session_wait_open(session, request);
     else if (r == -EAGAIN)
-        from_template_wait(front, request, MSG_OPEN, body, from, &options, false);
+        from_template_wait(front, request, body, from, &options, false);
     else
         request_fail(request, &problem);
     session_options_deinit(&options);
@@ -72,15 +83,15 @@ static void begin_new(Front *front, Request *request, const MsgOpen *open, const
 
 /* Opens a new session. The request may have waited, and the client that is to restore the session may have
  * gone meanwhile: then it is forgotten. */
-static void open_new(Front *front, Request *request, MsgOpen *open, const msgpack_object_map *body)
+static void open_new(Front *front, Request *request, OpenRequest *open, const msgpack_object_map *body)
 {
     FromTemplate from;
 
-    if (open->restoring && !listener_has(request->listener, request->peer)) {
+    if (open->said.restoring && !listener_has(request->listener, request->peer)) {
         request_forget(request);
         return;
     }
-    if (from_template_find(&from, front, request, &open->options))
+    if (from_template_find(&from, front, request, &open->said.options))
         begin_new(front, request, open, &from, body);
     from_template_deinit(&from);
 }
@@ -97,14 +108,15 @@ static void open_branch(Front *front, Request *request, Text path, const MsgOpti
                           (int)path.size, path.data);
 }
 
-static void open_session(Front *front, Request *request, MsgOpen *open, const msgpack_object_map *body)
+static void open_session(Front *front, Request *request, OpenRequest *opened, const msgpack_object_map *body)
 {
+    const MsgOpen *open = &opened->said;
     Session *session = sessions_holder(front->sessions, request->user, open->session);
 
     if (!session)
-        open_new(front, request, open, body);
+        open_new(front, request, opened, body);
     else if (session_is_unsettled(session))
-        front_park(request, &session->waiters, MSG_OPEN, body);
+        front_park(request, &session->waiters, body);
     else if (open->restoring)
         request_fail_text(request, ERR_SESSION_EXISTS,
                           "the session '%s' is open; close it first, or restore under another name",
@@ -118,24 +130,25 @@ static void attach_only(Front *front, Request *request, const MsgOpen *open, con
     Session *session = op_session(front, request, open->session, (Text){0});
 
     if (session && session_is_unsettled(session))
-        front_park(request, &session->waiters, MSG_OPEN, body);
+        front_park(request, &session->waiters, body);
     else if (session)
         attach(front, session, request, &open->options);
 }
 
 static void handle_open(Front *front, Request *request, const msgpack_object_map *body)
 {
-    char *data _cleanup_(freep) = NULL;
-    MsgOpen open;
+    OpenRequest open;
+    MsgOpen *said = &open.said;
 
-    if (!op_decode(request, &open, MsgOpen, body) || !op_find_data(front, request, &open.options, &data))
+    if (!op_decode(request, said, MsgOpen, body) ||
+        !op_find_data_of(front, request, body, &said->options, &open.data))
         return;
-    if (open.attach)
-        attach_only(front, request, &open, body);
-    else if (name_valid(open.session))
+    if (said->attach)
+        attach_only(front, request, said, body);
+    else if (name_valid(said->session))
         open_session(front, request, &open, body);
-    else if (session_path_valid(open.session) && !open.restoring)
-        open_branch(front, request, open.session, &open.options);
+    else if (session_path_valid(said->session) && !said->restoring)
+        open_branch(front, request, said->session, &said->options);
     else
         request_fail_text(
             request, ERR_BAD_REQUEST,

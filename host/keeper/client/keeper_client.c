@@ -14,6 +14,8 @@
  * waits behind its user's. */
 #define UNDER_WAY_MAX     4u
 #define UNDER_WAY_OF_USER 3u
+/* For answers in a turn of the loop. */
+#define TURN_TIME (50 * NSEC_PER_USEC)
 /* For what is under way when the client ends. */
 #define END_SECONDS 60.0
 
@@ -186,15 +188,19 @@ static void tell(KeeperAsk *ask)
     ask_free(ask);
 }
 
+/* Tells what there is time for in a turn of the loop: an answer may be a megabyte to be passed on. */
 static void tell_late(LoopIdle *idle)
 {
     KeeperClient *client = container_of(idle, KeeperClient, tell_late);
+    uint64_t began = clock_now();
     List *link;
 
-    while ((link = list_first(&client->late))) {
+    while ((link = list_first(&client->late)) && clock_now() - began < TURN_TIME) {
         list_remove(link);
         tell(list_entry(link, KeeperAsk, link));
     }
+    if (!list_empty(&client->late))
+        loop_idle_add(client->loop, idle, tell_late);
 }
 
 /* Tells an answer once nothing else happens: it may come while somebody asks. */
@@ -412,7 +418,8 @@ KeeperClient *keeper_client_free(KeeperClient *client)
         ipc_wait(&client->ipc, (int)((end - now) / NSEC_PER_MSEC) + 1);
     if (client->ipc.error)
         end_without_keeper(client->ipc.error);
-    tell_late(&client->tell_late);
+    while (!list_empty(&client->late))
+        tell_late(&client->tell_late);
     loop_idle_remove(&client->tell_late);
     ipc_close(&client->ipc);
     free(client);

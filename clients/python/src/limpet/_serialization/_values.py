@@ -37,9 +37,9 @@ def _path(file_name, engine):
 
 
 def _display(kind, what):
-    from IPython.display import display
+    import builtins
 
-    display({{kind: what}}, raw=True)
+    builtins.display({{kind: what}}, raw=True)
 
 
 def _told(function):

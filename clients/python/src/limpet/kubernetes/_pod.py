@@ -220,10 +220,16 @@ def holder(session: str, found: Body, options: PodOptions, ends: bool) -> Body:
     metadata["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"]}
     ]
+    nearly_nothing = {"memory": "1Mi", "cpu": "1m"}  # a quota wants to know
+    container = {
+        "name": "name",
+        "image": options.image,
+        "resources": {"requests": nearly_nothing, "limits": nearly_nothing},
+    }
     spec = {
         "schedulingGates": [{"name": TAKEN}],
         "automountServiceAccountToken": False,
-        "containers": [{"name": "name", "image": options.image}],
+        "containers": [container],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
