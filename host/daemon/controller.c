@@ -426,8 +426,8 @@ static void take_over(Controller *controller)
 {
     bool complete;
 
-    keeper_tell(controller->sandboxes.keeper, JOB_SWEEP_REMOVED, &(JobNothing){0});
-    templates_load(&controller->templates, controller->paths, controller->sandboxes.keeper);
+    file_service_tell(controller->sandboxes.file_service, JOB_SWEEP_REMOVED, &(JobNothing){0});
+    templates_load(&controller->templates, controller->paths, controller->sandboxes.file_service);
     complete = !adopt_all(&controller->adopting);
     ended_load(&controller->ended);
     if (!complete)
@@ -464,16 +464,17 @@ static void look_for_disks(Sandboxes *all, const Remote *remote)
                  "options disk and files have no effect");
 }
 
-static int begin_keeper(Controller *controller, Problem *problem)
+static int begin_file_service(Controller *controller, Problem *problem)
 {
     Sandboxes *all = &controller->sandboxes;
     int r;
 
     look_for_disks(all, controller->remote);
     if (controller->peers.files_worker >= 0)
-        r = keeper_client_connect(&all->keeper, all->loop, take_fd(&controller->peers.files_worker));
+        r = file_service_client_connect(&all->file_service, all->loop,
+                                        take_fd(&controller->peers.files_worker));
     else
-        r = keeper_client_new(&all->keeper, all->loop, all->paths->state_dir, all->has_disks);
+        r = file_service_client_new(&all->file_service, all->loop, all->paths->state_dir, all->has_disks);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
@@ -597,7 +598,7 @@ static int begin(Controller *controller, Problem *problem)
     if (r == 0)
         r = open_engine(controller, problem);
     if (r == 0)
-        r = begin_keeper(controller, problem);
+        r = begin_file_service(controller, problem);
     if (r == 0)
         r = begin_egress(controller, problem);
     if (r == 0)
@@ -639,7 +640,7 @@ static void end(Controller *controller)
     if (controller->signals.file.loop)
         loop_signals_remove(&controller->signals);
     /* Work that the threads still do may end in a reply: they go before the sockets. */
-    keeper_client_free(sandboxes->keeper);
+    file_service_client_free(sandboxes->file_service);
     installs_deinit(&controller->installs);
     retention_timer_end(controller->kept);
     pool_free(controller->pool);

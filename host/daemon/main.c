@@ -17,13 +17,14 @@
 #include "host/daemon/process.h"
 #include "host/egress/process.h"
 #include "host/engine/engine.h"
-#include "host/keeper/process/serve.h"
+#include "host/file_service/process/serve.h"
 #include "host/launcher/launcher.h"
 #include "host/link/unix_socket.h"
 #include "host/privilege/confine.h"
 #include "host/privilege/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/program.h"
 
 /* ---- the controller apart from root's rights ---- */
 
@@ -280,6 +281,7 @@ static int act(Action action, Options *options)
     if (action == ACTION_DETACH &&
         ((status = service_start(&paths)) >= 0 || (status = detach(&paths, &report)) >= 0))
         return status;
+    raise_descriptor_limit();
     return serve(options, &paths, report);
 }
 

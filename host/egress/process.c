@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "host/egress/internal.h"
@@ -328,17 +327,6 @@ int egress_start(Loop *loop, LoopChild *child, const Account *account, const cha
 #define READABLE                                                                                             \
     "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
 
-/* Many connections of many sandboxes. */
-static void raise_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int egress_main(int argc, char **argv)
 {
     Problem problem = PROBLEM_NULL;
@@ -348,7 +336,6 @@ int egress_main(int argc, char **argv)
     if (r < 0)
         return 2;
     prctl(PR_SET_NAME, EGRESS_PROGRAM);
-    raise_limit();
     r = helper_drop(&orders, (Confinement){.readable = {READABLE}, .dials = true}, &problem);
     if (r == 0)
         r = egress_serve_controller(HELPER_FD, &problem);

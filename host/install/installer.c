@@ -49,7 +49,7 @@ void installer_stop(Installer *installer)
 
 /* ---- what it leaves ---- */
 
-static void on_taken(void *userdata, KeeperAnswer *answer)
+static void on_taken(void *userdata, FileServiceAnswer *answer)
 {
     Installer *installer = userdata;
     const JobPackages *packages = answer->problem ? NULL : &answer->body->as_PACKAGES_TAKE;
@@ -82,7 +82,8 @@ static void take_packages(Installer *installer)
                                   .request = text_of(installer->request),
                                   .budget = all->options->packages_disk};
 
-    installer->taking = keeper_ask(all->keeper, NOBODYS, JOB_PACKAGES_TAKE, &take, on_taken, installer) == 0;
+    installer->taking =
+        file_service_ask(all->file_service, NOBODYS, JOB_PACKAGES_TAKE, &take, on_taken, installer) == 0;
     if (!installer->taking)
         sandbox_close(installer->sandbox, "out of memory");
 }

@@ -1,6 +1,6 @@
 /* Installer: a container of its own in which pip runs, for one list of requirements. Its network reaches the
  * package index alone, and it sees nothing of the session: at most the packages that it has already, to which
- * new ones are added. What it leaves is hostile: the keeper takes it, and names it by what is in it. */
+ * new ones are added. What it leaves is hostile: the file service takes it, and names it by what is in it. */
 #pragma once
 
 #include "host/sandbox/sandbox.h"
@@ -38,7 +38,7 @@ struct Installer {
     bool fresh, builds;
     Buf input;   /* of the program: the requirements, and certificates */
     bool told;   /* stored, or failed */
-    bool taking; /* the keeper is asked */
+    bool taking; /* the file service is asked */
     bool gone;
 };
 

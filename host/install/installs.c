@@ -269,7 +269,7 @@ static void run(Install *install)
 
 /* ---- from the store ---- */
 
-static void on_found(void *userdata, KeeperAnswer *answer)
+static void on_found(void *userdata, FileServiceAnswer *answer)
 {
     Install *install = userdata;
     const JobPackages *packages = answer->problem ? NULL : &answer->body->as_PACKAGES_FIND;
@@ -326,7 +326,7 @@ static int ask_store(Install *install)
                                   .max_age = all->options->packages_age};
 
     install->state = INSTALL_ASKING;
-    return keeper_ask(all->keeper, NOBODYS, JOB_PACKAGES_FIND, &find, on_found, install);
+    return file_service_ask(all->file_service, NOBODYS, JOB_PACKAGES_FIND, &find, on_found, install);
 }
 
 static void start(Install *install)
@@ -433,7 +433,7 @@ static void write_in_use(Writer *w, const void *source)
             write_text(w, sandbox->packages);
 }
 
-static void on_trimmed(void *userdata, KeeperAnswer *answer)
+static void on_trimmed(void *userdata, FileServiceAnswer *answer)
 {
     Installs *all = userdata;
 
@@ -466,8 +466,8 @@ static void on_trim_due(LoopTimer *timer)
     if (all->trimming)
         set_trim(all);
     else
-        all->trimming =
-            keeper_ask(all->sandboxes->keeper, NOBODYS, JOB_PACKAGES_TRIM, &trim, on_trimmed, all) == 0;
+        all->trimming = file_service_ask(all->sandboxes->file_service, NOBODYS, JOB_PACKAGES_TRIM, &trim,
+                                         on_trimmed, all) == 0;
 }
 
 static void set_trim(Installs *all)

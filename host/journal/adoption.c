@@ -393,7 +393,7 @@ static int replay_saved(Replay *replay, const JournalEntry *entry)
     replay->saved = true;
     session_note(replay->sandbox->root, entry->saved.execution_count, entry->saved.epoch);
     replay->sandbox->parked = isnan(entry->saved.since) ? clock_unix() : entry->saved.since;
-    return 0;
+    return session_keep_unreported(replay->sandbox->root, &entry->saved.unreported);
 }
 
 static int replay_closing(Replay *replay, const JournalEntry *entry)

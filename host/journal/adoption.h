@@ -16,7 +16,7 @@
 #include "host/call/call.h"
 #include "host/session/session.h"
 
-/* Events of adoptions, told to the keeper of waiting requests. */
+/* Events of adoptions, told to the front, which has the requests that wait. */
 typedef struct AdoptingEvents {
     /* An adoption has ended. When the session was lost, `reason` (not "") says why. */
     void (*settled)(void *userdata, List *waiting, const char *reason);

@@ -11,7 +11,7 @@
 struct SessionJournal {
     Journal file;
     History history;
-    const Value *reported; /* while the file is written anew with what the keeper says was reported */
+    const Value *reported; /* while the file is written anew with what the file service says was reported */
 };
 
 /* Adds the place where the sandbox's supervisor connects. */
@@ -64,7 +64,8 @@ static int write_saved(Buf *batch, const Session *root)
 {
     return journal_write_saved(batch, &(JournalSaved){.execution_count = root->execution_count,
                                                       .epoch = root->epoch,
-                                                      .since = root->sandbox->parked});
+                                                      .since = root->sandbox->parked,
+                                                      .unreported = session_unreported(root)});
 }
 
 /* Clients were told of it, and it is whole: now, or by an earlier controller. */
@@ -231,8 +232,9 @@ static void on_reported(void *userdata, const Value *reported)
     sandbox->session_journal->reported = NULL;
 }
 
-/* Puts what was reported, as the file that is there has it. The keeper, who knows what of it still matters,
- * is asked where that will not do: with its answer the journal is written anew, and until then goes on. */
+/* Puts what was reported, as the file that is there has it. The file service, which knows what of it still
+ * matters, is asked where that will not do: with its answer the journal is written anew, and until then goes
+ * on. */
 static int put_reported(Journal *journal, Sandbox *sandbox)
 {
     const Value *reported = sandbox->session_journal->reported;

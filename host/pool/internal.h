@@ -18,6 +18,8 @@ struct Pool {
     uint64_t misfits;  /* spares that could not begin with the memory of their kind */
 };
 
+typedef struct Spare Spare;
+
 typedef struct PoolKind {
     List link;
     Pool *pool;
@@ -35,12 +37,13 @@ typedef struct PoolKind {
     uint64_t not_before;    /* clock_now(): none is made until then */
     MemoryImage *memory;    /* with which its spares begin; NULL: none. Its own reference */
     MemoryCopy copy;        /* of the next one */
+    Spare *writer;          /* whose memory is being copied; NULL: none */
     char image[256];        /* the default when the spare was made that has written it */
     unsigned misfits;       /* as in Pool: after some of them there is no memory */
 } PoolKind;
 
 /* Spare: a container that waits for a session, from its birth until it is assigned to a session or gone. */
-typedef struct Spare {
+struct Spare {
     List in_kind; /* PoolKind.spares */
     Pool *pool;
     PoolKind *kind;     /* the kind it is made for; NULL once given up */
@@ -50,7 +53,7 @@ typedef struct Spare {
     char image[256]; /* the default at its birth */
     Problem failure; /* why it is of no use, where that is known */
     char *traceback; /* of its setup code; or NULL */
-} Spare;
+};
 
 /* The kind of such a session; NULL where there has been none. */
 PoolKind *kind_find(const Pool *pool, const SessionOptions *options, bool ephemeral, const Template *tmpl);
@@ -73,8 +76,6 @@ void kind_give_up(Spare *spare);
 
 /* The memory of the kind that a sandbox can begin with; NULL: none. */
 MemoryImage *kind_memory(const PoolKind *kind);
-/* A spare is prepared, and may have passed its memory. `shared`: it has begun with that of its kind. */
-void kind_take_memory(Spare *spare, bool shared);
 
 /* Checks that the text is names of modules with commas between. */
 int imports_check(const char *imports, Problem *problem);
@@ -90,4 +91,5 @@ void kind_fail_waiter(PoolKind *kind, const PoolFailure *failure);
 /* pool.c: what becomes of a spare */
 void pool_spare_ready(Spare *spare);
 void pool_spare_lost(Spare *spare, const char *reason);
+void pool_spare_written(Spare *spare); /* its memory is there */
 void pool_not_imported(Pool *pool, const Value *failed);

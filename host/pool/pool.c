@@ -241,6 +241,16 @@ void pool_spare_lost(Spare *spare, const char *reason)
         make_for_waiters(kind); /* a lost spare was counted on */
 }
 
+/* Ends it, as it has all of its memory to itself. The next one shares what it has written. */
+void pool_spare_written(Spare *spare)
+{
+    PoolKind *kind = spare->kind;
+
+    kind_give_up(spare);
+    sandbox_close(spare->sandbox, "others begin with its memory");
+    make_one(kind);
+}
+
 void pool_not_imported(Pool *pool, const Value *failed)
 {
     for (uint32_t i = 0; i < value_count(failed) && !pool->told; i++) {

@@ -88,13 +88,23 @@ MemoryImage *kind_memory(const PoolKind *kind)
 static void on_copied(MemoryCopy *copy, MemoryImage *image)
 {
     PoolKind *kind = container_of(copy, PoolKind, copy);
+    Spare *writer = kind->writer;
 
-    memory_image_unref(kind->memory);
-    kind->memory = image;
-    log_info("memory shared", "template=%s", kind->template ? kind->template->name : "");
+    kind->writer = NULL;
+    if (image) {
+        memory_image_unref(kind->memory);
+        kind->memory = image;
+        log_info("memory shared", "template=%s", kind->template ? kind->template->name : "");
+    }
+    if (writer && image)
+        pool_spare_written(writer);
+    else if (writer)
+        sandbox_supervisor_ready(writer->sandbox);
 }
 
-void kind_take_memory(Spare *spare, bool shared)
+/* Takes the memory that a spare may have passed once it is prepared. `shared`: it has begun with that of its
+ * kind. Returns whether it is being copied. */
+static bool take_memory(Spare *spare, bool shared)
 {
     PoolKind *kind = spare->kind;
     int passed = guest_take_passed(spare->sandbox->guest);
@@ -105,10 +115,13 @@ void kind_take_memory(Spare *spare, bool shared)
     }
     if (!kind || passed < 0) {
         close_fd(&passed);
-        return;
+        return false;
     }
     memcpy(kind->image, spare->image, sizeof(kind->image));
-    memory_copy_begin(&kind->copy, kind->pool->sandboxes->loop, passed, on_copied);
+    if (!memory_copy_begin(&kind->copy, kind->pool->sandboxes->loop, passed, on_copied))
+        return false;
+    kind->writer = spare;
+    return true;
 }
 
 /* ---- one spare ----
@@ -181,7 +194,8 @@ static int on_message(Sandbox *sandbox, const Message *message, Problem *problem
     if (body_decode(&prepared, MsgPrepared, &message->body, problem) < 0)
         return -EPROTO;
     pool_not_imported(spare->pool, &prepared.failed);
-    kind_take_memory(spare, prepared.shared);
+    if (take_memory(spare, prepared.shared))
+        return 0;
     if (!prepared.has_error) {
         sandbox_supervisor_ready(sandbox);
         return 0;
@@ -397,6 +411,8 @@ size_t kind_count_warming(const PoolKind *kind)
 void kind_give_up(Spare *spare)
 {
     list_remove(&spare->in_kind);
+    if (spare->kind->writer == spare)
+        spare->kind->writer = NULL;
     spare->kind = NULL;
 }
 

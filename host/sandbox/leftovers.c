@@ -50,7 +50,7 @@ static void end_saved(Sandbox *sandbox)
 static void forget_memory(const Sandbox *sandbox, const JobMemory *memory)
 {
     log_info("memory of a saved session goes", "session=%s reason=keep_size", sandbox->name);
-    keeper_ask(sandbox->all->keeper, NOBODYS, JOB_FORGET_MEMORY, memory, NULL, NULL);
+    file_service_ask(sandbox->all->file_service, NOBODYS, JOB_FORGET_MEMORY, memory, NULL, NULL);
 }
 
 static void on_beyond(const RetentionTimer *kept, const JobReviewed *reviewed)
@@ -83,7 +83,7 @@ static void write_saved(Writer *w, const void *source)
                        (&(JobSleeper){.id = text_of(sandbox->files.id), .since = sandbox->parked}));
 }
 
-static void on_reviewed(void *userdata, KeeperAnswer *answer)
+static void on_reviewed(void *userdata, FileServiceAnswer *answer)
 {
     RetentionTimer *kept = userdata;
     uint64_t took = clock_now() - kept->began;
@@ -111,7 +111,8 @@ static void on_due(LoopTimer *timer)
 
     kept->began = clock_now();
     kept->asked = clock_unix();
-    kept->looking = keeper_ask(kept->all->keeper, NOBODYS, JOB_REVIEW, &review, on_reviewed, kept) == 0;
+    kept->looking =
+        file_service_ask(kept->all->file_service, NOBODYS, JOB_REVIEW, &review, on_reviewed, kept) == 0;
     if (!kept->looking)
         set_timer(kept, REVIEW_NSEC);
 }
@@ -182,7 +183,7 @@ static void on_swept(void *userdata, unsigned removed)
 {
     Sandboxes *all = userdata;
 
-    keeper_tell(all->keeper, JOB_SWEEP, &(JobNothing){0});
+    file_service_tell(all->file_service, JOB_SWEEP, &(JobNothing){0});
     if (removed > 0)
         log_info("removed containers of an earlier controller", "count=%u", removed);
 }

@@ -50,6 +50,7 @@ static void give_up(MemoryCopy *copy, int error)
 {
     log_info("memory not shared", "reason=%s", strerror(-error));
     memory_copy_cancel(copy);
+    copy->done(copy, NULL);
 }
 
 static int finish(MemoryCopy *copy)
@@ -84,16 +85,15 @@ static void on_turn(LoopTimer *timer)
         give_up(copy, r);
 }
 
-void memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
+bool memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
                        void (*done)(MemoryCopy *copy, MemoryImage *image))
 {
     struct stat st;
-    int r = 0;
 
     if (copy->from >= 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
         (uint64_t)st.st_size > HELD_MAX - held) {
         close(from);
-        return;
+        return false;
     }
     *copy = (MemoryCopy){.from = from,
                          .to = memfd_create("limpet-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING),
@@ -102,7 +102,8 @@ void memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
                          .loop = loop,
                          .done = done};
     held += copy->size;
-    r = copy->to < 0 ? -errno : loop_timer_set(loop, &copy->turn, clock_now(), on_turn);
-    if (r < 0)
-        give_up(copy, r);
+    if (copy->to >= 0 && loop_timer_set(loop, &copy->turn, clock_now(), on_turn) == 0)
+        return true;
+    memory_copy_cancel(copy);
+    return false;
 }

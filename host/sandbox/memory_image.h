@@ -22,14 +22,14 @@ typedef struct MemoryCopy {
     int from, to; /* -1: none is made */
     uint64_t size, left;
     Loop *loop;
-    /* Hands over the image, which is whole. */
+    /* Hands over the image, which is whole; NULL: it cannot be had. */
     void (*done)(struct MemoryCopy *copy, MemoryImage *image);
 } MemoryCopy;
 
 #define MEMORY_COPY_NULL ((MemoryCopy){.from = -1, .to = -1})
 
-/* Begins to copy `from`, which is taken, unless that is under way, it cannot be, or there would be more than
- * 1 GiB of all images. */
-void memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
+/* Begins to copy `from`, which is taken. Returns false where a copy is under way, there can be none, or there
+ * would be more than 1 GiB of all images. */
+bool memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
                        void (*done)(MemoryCopy *copy, MemoryImage *image));
 void memory_copy_cancel(MemoryCopy *copy);

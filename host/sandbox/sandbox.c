@@ -120,7 +120,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
     sandbox->data = -1;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();
-    session_files_init(&sandbox->files, all->keeper);
+    session_files_init(&sandbox->files, all->file_service);
     sandbox->files.user = sandbox->user;
     list_append(&all->list, &sandbox->link);
     cpu_yield_init(&sandbox->cpu_yield, &all->cpu_yields, &cpu_yield_ops);

@@ -10,7 +10,7 @@
  * Any state before CLOSING may become that. */
 #pragma once
 
-#include "host/keeper/client/session_files.h"
+#include "host/file_service/client/session_files.h"
 #include "host/sandbox/guest.h"
 #include "host/sandbox/memory_image.h"
 #include "host/sandbox/sandboxes.h"

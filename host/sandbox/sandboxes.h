@@ -4,7 +4,7 @@
 #include "host/sandbox/cpu_yield.h"
 #include "host/egress/client/egress_client.h"
 #include "host/engine/engine.h"
-#include "host/keeper/client/keeper_client.h"
+#include "host/file_service/client/file_service_client.h"
 #include "host/config/options.h"
 #include "host/config/paths.h"
 
@@ -31,11 +31,11 @@ typedef struct Sandboxes {
     const Paths *paths;
     Loop *loop;
     Engine *engine;
-    KeeperClient *keeper; /* of their files */
-    EgressClient *egress; /* through which they reach the network */
-    bool has_disks;       /* sessions write to file systems of their own */
-    List list;            /* Sandbox.link: all that are not freed */
-    List openings;        /* DataOpening: directories that sandboxes are to have */
+    FileServiceClient *file_service; /* of their files */
+    EgressClient *egress;            /* through which they reach the network */
+    bool has_disks;                  /* sessions write to file systems of their own */
+    List list;                       /* Sandbox.link: all that are not freed */
+    List openings;                   /* DataOpening: directories that sandboxes are to have */
     uint64_t last_number;
     CpuYields cpu_yields;
     const SandboxesEvents *events;

@@ -18,7 +18,7 @@ static void step_free(FilesStep *files)
     free(files);
 }
 
-static void on_done(void *userdata, KeeperAnswer *answer)
+static void on_done(void *userdata, FileServiceAnswer *answer)
 {
     FilesStep *files = userdata;
     GuestRequest *to_guest = files->step.request;
@@ -37,8 +37,8 @@ static int begin(Order *order, JobKind kind, const void *request, FilesThen *the
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     async_step_attach(&files->step, &order->to_guest);
     files->then = then;
-    if (keeper_ask(order->to_guest.sandbox->all->keeper, order->to_guest.sandbox->user, kind, request,
-                   on_done, files) == 0)
+    if (file_service_ask(order->to_guest.sandbox->all->file_service, order->to_guest.sandbox->user, kind,
+                         request, on_done, files) == 0)
         return 0;
     step_free(files);
     return problem_set(problem, ERR_INTERNAL, "files cannot be copied now: out of memory");
@@ -147,13 +147,13 @@ int checkpoint_files_list(Order *order, FilesThen *then, Problem *problem)
 
 void checkpoint_files_give_up(const Sandbox *sandbox)
 {
-    keeper_tell(sandbox->all->keeper, JOB_GIVE_UP, &(JobOf){.id = id_of(sandbox)});
+    file_service_tell(sandbox->all->file_service, JOB_GIVE_UP, &(JobOf){.id = id_of(sandbox)});
 }
 
 void checkpoint_files_drop(const Sandbox *sandbox, Text checkpoint)
 {
-    keeper_tell(sandbox->all->keeper, JOB_DROP,
-                &(JobCheckpoint){.id = id_of(sandbox), .checkpoint = checkpoint});
+    file_service_tell(sandbox->all->file_service, JOB_DROP,
+                      &(JobCheckpoint){.id = id_of(sandbox), .checkpoint = checkpoint});
 }
 
 static void write_ids(Writer *w, const void *source)
@@ -172,7 +172,7 @@ void checkpoint_files_prune(const Sandbox *sandbox, const Value *checkpoints)
 {
     const JobPrune prune = {.id = id_of(sandbox), .checkpoints = {.write = write_ids, .source = checkpoints}};
 
-    keeper_tell(sandbox->all->keeper, JOB_PRUNE, &prune);
+    file_service_tell(sandbox->all->file_service, JOB_PRUNE, &prune);
 }
 
 MsgCheckpoint checkpoint_to_wire(const Session *root, const MsgGuestCheckpoint *said, bool files,

@@ -1,11 +1,11 @@
-/* Files that orders keep and bring back: the copies of /session that are kept with checkpoints. The keeper of
- * files copies them, while the order has its turn and nothing else runs. */
+/* Files that orders keep and bring back: the copies of /session that are kept with checkpoints. The file
+ * service of files copies them, while the order has its turn and nothing else runs. */
 #pragma once
 
 #include "host/session/order.h"
 #include "host/session/session.h"
 
-/* Told to an order that waits: its step is done, and the keeper has answered that; or it failed, and
+/* Told to an order that waits: its step is done, and the file service has answered that; or it failed, and
  * `problem` is not NULL. Nobody is told once the order has detached it. */
 typedef void FilesThen(Order *order, const Problem *problem, const JobAnswer *answer);
 

@@ -115,7 +115,7 @@ typedef struct Copying {
     AsyncStep step; /* of the order that loads */
 } Copying;
 
-static void on_copied(void *userdata, KeeperAnswer *answer)
+static void on_copied(void *userdata, FileServiceAnswer *answer)
 {
     Copying *copying = userdata;
     GuestRequest *waiting = copying->step.request;
@@ -151,9 +151,10 @@ static void copy(LoadOrder *load)
     load->asked = true;
     if (copying)
         async_step_attach(&copying->step, &load->order.to_guest);
-    if (copying && keeper_ask(fork->all->sandboxes->keeper, sandbox->user, JOB_FORK,
-                              &(JobFork){.id = text_of(sandbox->files.id), .from = text_of(origin->files.id)},
-                              on_copied, copying) == 0)
+    if (copying &&
+        file_service_ask(fork->all->sandboxes->file_service, sandbox->user, JOB_FORK,
+                         &(JobFork){.id = text_of(sandbox->files.id), .from = text_of(origin->files.id)},
+                         on_copied, copying) == 0)
         return;
     if (copying)
         async_step_detach(&copying->step);

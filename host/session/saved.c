@@ -3,6 +3,8 @@
  * gets a new container, and before anything else happens in that it is given the variables. Until it is
  * written down that it has them the session is saved: whatever goes wrong, it is begun anew from what is on
  * disk. */
+#include <errno.h>
+
 #include "host/session/checkpoint_files.h"
 #include "host/session/internal.h"
 #include "host/session/limits.h"
@@ -113,12 +115,18 @@ static int on_saved(Order *order, const msgpack_object_map *reply, Problem *prob
     Request *request = order->request;
     uint64_t used = root->used;
     Problem closed = PROBLEM_NULL;
+    MsgSaveReply said;
 
+    if (body_decode(&said, MsgSaveReply, reply, problem) < 0)
+        return -EPROTO;
     if (root->state != SESSION_READY) {
         session_closed_problem(root, "it ended while it was saved", &closed);
         order_fail(order, &closed);
         return 0;
     }
+    buf_clear(&root->unreported);
+    if (said.has_unreported && body_encode(&root->unreported, MsgUnreported, &said.unreported) < 0)
+        return problem_set(problem, ERR_INTERNAL, "out of memory");
     order->request = NULL;
     order_reply(order, NULL);
     put_away(root, used, request);
@@ -217,8 +225,10 @@ static void woken(Session *root, const Problem *failure)
 void session_load(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
-    const MsgSaveOrder load = {
-        .path = text_of(SAVED_PLACE), .execution_count = root->execution_count, .epoch = root->epoch};
+    const MsgSaveOrder load = {.path = text_of(SAVED_PLACE),
+                               .execution_count = root->execution_count,
+                               .epoch = root->epoch,
+                               .unreported = session_unreported(root)};
     Problem problem = PROBLEM_NULL;
 
     root->load = sandboxes_next_number(sandbox->all);
@@ -270,6 +280,7 @@ void session_on_woken(Session *root)
     root->all->events->ready(root);
     checkpoint_files_prune(root->sandbox, &none);
     saved_place_remove(root->sandbox, SAVED_PLACE);
+    buf_clear(&root->unreported);
     session_all_ready(root);
     woken(root, NULL);
 }
@@ -293,6 +304,23 @@ void session_wake(Session *root)
         woken(root, &problem);
     else if (sandbox_wake(sandbox, &session_owner, &problem) < 0)
         session_on_not_woken(root, &problem);
+}
+
+Value session_unreported(const Session *root)
+{
+    return root->unreported.size > 0 ? value_encoded(&root->unreported) : (Value){0};
+}
+
+int session_keep_unreported(Session *root, const Value *said)
+{
+    Writer w;
+
+    buf_clear(&root->unreported);
+    if (!said->map)
+        return 0;
+    writer_init(&w, &root->unreported);
+    write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *said->map});
+    return writer_finish(&w);
 }
 
 bool session_is_asleep(const Session *session)

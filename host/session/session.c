@@ -177,6 +177,7 @@ Session *session_free(Session *session)
     list_remove(&session->in_branches);
     closed_branches_deinit(session);
     buf_deinit(&session->last_words);
+    buf_deinit(&session->unreported);
     free(session->cwd);
     free(session);
     return NULL;

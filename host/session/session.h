@@ -52,6 +52,7 @@ struct Session {
     Buf last_words; /* what those are answered with: an encoded map; empty: nothing */
     List asleep;    /* Requests waiting until one that is SAVED is woken */
     uint64_t load;  /* number of the message that asks for its variables while it is WAKING */
+    Buf unreported; /* SAVED: what its next supervisor has to tell, an encoded map; empty: nothing */
     UT_hash_handle by_name;
 };
 
@@ -147,6 +148,11 @@ const EndRecord *session_end_record(const Session *session);
 
 /* Notes the counts of the session's variables: they only grow. */
 void session_note(Session *session, uint64_t execution_count, uint64_t epoch);
+
+/* Words that the next supervisor of a saved session has to tell; absent: none. */
+Value session_unreported(const Session *root);
+/* 0 or -ENOMEM. */
+int session_keep_unreported(Session *root, const Value *said);
 
 /* ---- what it is asked ---- */
 

@@ -216,18 +216,18 @@ static bool load_all(Templates *templates, int fd)
 }
 
 /* Loads the templates. When one could not be read all files of templates are kept, for whoever mends it. */
-void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper)
+void templates_load(Templates *templates, const Paths *paths, FileServiceClient *file_service)
 {
     const JobTemplates kept = {.templates = {.write = write_ids, .source = templates}};
     int directory;
 
-    *templates = (Templates){.paths = paths, .keeper = keeper};
+    *templates = (Templates){.paths = paths, .file_service = file_service};
     list_init(&templates->all);
     directory = open_directory(templates);
     if (directory < 0)
         log_error("templates cannot be read", "path=%s reason=%s", paths->templates, strerror(-directory));
     else if (load_all(templates, directory))
-        keeper_tell(keeper, JOB_SWEEP_TEMPLATES, &kept);
+        file_service_tell(file_service, JOB_SWEEP_TEMPLATES, &kept);
 }
 
 void templates_deinit(Templates *templates)
@@ -310,6 +310,6 @@ void templates_discard(Templates *templates, Template *tmpl)
     const JobTemplateGone gone = {.template = text_of(tmpl->id)};
 
     if (tmpl->files != NO_UINT)
-        keeper_tell(templates->keeper, JOB_DROP_TEMPLATE, &gone);
+        file_service_tell(templates->file_service, JOB_DROP_TEMPLATE, &gone);
     template_unref(tmpl);
 }

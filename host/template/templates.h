@@ -1,23 +1,23 @@
 /* Templates: all that a controller has, and what is written down of them:
  *
  *   templates/USER@NAME    what is said of one, a StoredTemplate; a template is there when this file is
- *   template-files/ID      its files, which the keeper of files has
+ *   template-files/ID      its files, which the file service has
  *
  * Each user has names of their own, and may use those of the controller's user as well. */
 #pragma once
 
 #include "host/config/paths.h"
-#include "host/keeper/client/keeper_client.h"
+#include "host/file_service/client/file_service_client.h"
 #include "host/template/template.h"
 
 typedef struct Templates {
     const Paths *paths;
-    KeeperClient *keeper;
+    FileServiceClient *file_service;
     List all; /* Template.link */
 } Templates;
 
 /* Reads those that an earlier controller had, and has the files removed that are of none. */
-void templates_load(Templates *templates, const Paths *paths, KeeperClient *keeper);
+void templates_load(Templates *templates, const Paths *paths, FileServiceClient *file_service);
 void templates_deinit(Templates *templates);
 
 /* Finds the template of this user, or, where `shared`, otherwise that of the controller's user. NULL: there

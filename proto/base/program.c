@@ -17,6 +17,20 @@
 #define EXIT_NOT_EXECUTED 127
 #define SYSTEM_PATH       "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+static struct rlimit descriptors; /* before it was raised; 0: it was not */
+
+void raise_descriptor_limit(void)
+{
+    if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){descriptors.rlim_max, descriptors.rlim_max});
+}
+
+static void reset_descriptor_limit(void)
+{
+    if (descriptors.rlim_max > 0)
+        setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
 static void reset_signals(void)
 {
     sigset_t none;
@@ -49,6 +63,7 @@ static _Noreturn __attribute__((noinline)) void become(const char *const argv[],
         _exit(EXIT_NOT_EXECUTED);
     close_range(3, ~0u, 0);
     setsid();
+    reset_descriptor_limit();
     reset_scheduling();
     reset_signals();
     execv(argv[0], (char *const *)argv);

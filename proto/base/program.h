@@ -1,5 +1,6 @@
 /* Starting programs that share nothing with this process: a session of their own, default signals, no raised
- * priority, any processor, and no descriptor but 0, 1 and 2. Capturing their output, or the text of a small
+ * priority, any processor, the limit of descriptors that this process began with, and no descriptor but 0, 1
+ * and 2. Capturing their output, or the text of a small
  * file, blocks. */
 #pragma once
 
@@ -7,6 +8,10 @@
 
 #include "proto/base/base.h"
 #include "proto/base/buf.h"
+
+/* Lets this process, and those of its own that it starts, have as many descriptors as the hard limit allows.
+ */
+void raise_descriptor_limit(void);
 
 /* argv[0] is an absolute path. Standard output goes to `stdout_fd`, or nowhere when that is -1; standard
  * input and error are /dev/null. A program that cannot be executed ends with status 127. */

@@ -1,4 +1,4 @@
-"""A minute of `yes` through each door, all at once: nobody on the host holds more and more.
+"""A minute of `yes` through each door but the page, all at once: nobody on the host holds more and more.
 
 Doors that need packages which this Python lacks are left out. LIMPET_TEST_SECONDS makes it longer. What each holds is
 printed: -rP shows it."""

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "host/daemon/controller.h"
-#include "host/keeper/process/serve.h"
+#include "host/file_service/process/serve.h"
 
 int __wrap_controller_run(const Options *options, Paths *paths, const ControllerPeers *peers,
                           void (*ready)(void *userdata), void *userdata, Problem *problem);

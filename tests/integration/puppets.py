@@ -37,7 +37,7 @@ def kinds(path, first):
     return found
 
 
-JOB = kinds("host/keeper/protocol.h", 0)
+JOB = kinds("host/file_service/protocol.h", 0)
 LAUNCHER = kinds("host/privilege/launcher_protocol.h", 0)
 
 

@@ -1,13 +1,43 @@
-"""What the variables of a session must be: a model of a few integers, checkpoints and branches, and the steps
-that put the model and a real session side by side.
+"""What the variables of sessions must be: a model of integers, of things that count and that no pickle holds, of checkpoints and
+branches, and the steps that put the model and real sessions side by side. life_model.py has the steps by which sessions end,
+sleep, multiply and move.
 
 A step is a tuple of plain values, so that a sequence can be printed, saved and replayed. Where the session has
 a choice (to which call it went back after a fatal cell) the model takes what the reply says and checks that it
 can be true: the variables must be exactly those after that call.
 """
 
-NAMES = "abcd"
-READ = f"{{n: globals()[n] for n in {NAMES!r} if n in globals()}}"
+import ast
+import time
+
+INTEGERS = "abc"
+# How each begins, at 0, and goes on by one.
+COUNTERS = {
+    "database": ("import sqlite3; {0} = sqlite3.connect(':memory:'); {0}.execute('create table t (x)')", "{0}.execute('insert into t values (1)')"),
+    "file": ("{0} = open('counter', 'w+')", "{0}.write('x')"),
+    "generator": ("{0} = (i for i in range(10**9)); next({0})", "next({0})"),
+    "thread": (
+        "import itertools, queue, threading\n"
+        "    {0} = queue.SimpleQueue(), queue.SimpleQueue()\n"
+        "    def _count(asked, told):\n"
+        "        n = 0\n"
+        "        while True: n += asked.get(); told.put(n)\n"
+        "    threading.Thread(target=_count, args={0}, daemon=True).start()",
+        "{0}[0].put(1); {0}[1].get()",
+    ),
+}  # fmt: skip
+NAMES = (*INTEGERS, *COUNTERS)
+NEVER_PICKLED = {"database", "generator", "thread"}
+READ = f"""
+def _read(x):
+    if isinstance(x, int): return x
+    if hasattr(x, "execute"): return x.execute("select count(*) from t").fetchone()[0]
+    if hasattr(x, "tell"): return x.tell()
+    if hasattr(x, "gi_frame"): return x.gi_frame.f_locals["i"]
+    x[0].put(0)
+    return x[1].get()
+{{n: _read(globals()[n]) for n in {NAMES!r} if n in globals()}}
+"""
 
 BURN = "import time; end = time.perf_counter() + 0.001\nwhile time.perf_counter() < end: pass\n"
 
@@ -19,8 +49,19 @@ FATAL = {
 }
 
 
+class Family:
+    """What shares a container: a session, its branches, and their checkpoints."""
+
+    def __init__(self, trunk):
+        self.trunk = trunk
+        self.checkpoints = {}  # id: (variables, execution_count, ancestors)
+        trunk.family = self
+
+
 class Line:
     """One session or branch: its live variables, and what they were after each call."""
+
+    family = None
 
     def __init__(self, session, variables, execution_count, mode):
         self.session = session
@@ -31,12 +72,17 @@ class Line:
         self.after = {execution_count: dict(variables)}
         self.ancestors = frozenset()  # ids of the checkpoints that its state comes from
         self.durations = {}  # execution_count: seconds, of the calls since its state came from elsewhere
+        self.missing = None  # what the next result must say could not come; None: it says nothing of that
 
     def called(self, result):
         """Every call counts once, and none without being asked for."""
         self.execution_count += 1
         assert result.execution_count == self.execution_count, result
         self.durations[self.execution_count] = result.duration
+        missing, self.missing = self.missing, None
+        told = result.restored and {note.partition(":")[0] for note in result.restored}
+        assert (told or set()) == (missing or set()), (result.restored, missing)
+        assert (told is None) == (missing is None), (result.restored, missing)
 
     def kept(self, result, variables):
         self.called(result)
@@ -44,9 +90,10 @@ class Line:
         self.variables = variables
         self.after[self.execution_count] = dict(variables)
 
-    def went_back(self, result, exact, checkpoints):
+    def went_back(self, result, exact):
         """After a call that left nothing: what the reply says must be possible, and the model follows it."""
         before = self.execution_count
+        checkpoints = self.family.checkpoints
         self.called(result)
         self.epoch += 1
         assert result.epoch == self.epoch, result
@@ -94,227 +141,209 @@ class Line:
         self.after[0] = {}
 
 
-class Model:
-    def __init__(self, controller, client, name, mode):
-        self.controller = controller
-        self.client = client
+def same(text, variables):
+    assert ast.literal_eval(text) == variables, (text, variables)
+
+
+class StateModel:
+    """Steps within a container."""
+
+    def __init__(self, mode):
         self.mode = mode
-        self.trunk = Line(client.open(name, checkpoint=mode, timeout=30), {}, 0, mode)
-        self.lines = {"": self.trunk}
-        self.checkpoints = {}  # id: (variables, execution_count, ancestors)
+        self.lines = {}  # by the names of their sessions
         self.made = 0
         self.steps = []
 
-    def choose(self, random):
-        """The next step, of those that make sense now."""
-        line = random.choice(sorted(self.lines))
-        name, value = random.choice(NAMES), random.randrange(1000)
-        kinds = ["set"] * 8 + ["add"] * 8 + ["delete"] * 2 + ["error"] * 2 + ["undo"] * 3 + ["read"] * 3
-        kinds += ["fatal"] * 3 + ["checkpoint"] * 2 + ["branch", "reset", "burst", "pause", "pause"]
-        if self.checkpoints:
+    def begin(self, session, variables=(), execution_count=0):
+        """A session in a container of its own."""
+        line = self.lines[session.name] = Line(session, dict(variables), execution_count, self.mode)
+        Family(line)
+        return line
+
+    def new_name(self):
+        self.made += 1
+        return f"n{self.made}"
+
+    def trunks(self):
+        return sorted(name for name, line in self.lines.items() if line.family.trunk is line)
+
+    def members(self, line):
+        return [name for name, other in self.lines.items() if other.family is line.family]
+
+    def choose_state(self, random):
+        """A step of those that make sense now."""
+        name = random.choice(sorted(self.lines))
+        line = self.lines[name]
+        checkpoints, branches = sorted(line.family.checkpoints), sorted({*self.members(line)} - {line.family.trunk.session.name})
+        kinds = ["set"] * 6 + ["add"] * 8 + ["count"] * 10 + ["delete"] * 2 + ["error"] * 2 + ["undo"] * 3 + ["read"] * 3
+        kinds += ["fatal"] * 4 + ["checkpoint"] * 2 + ["branch", "reset", "burst", "pause", "pause", "timeout", "interrupt"]
+        if checkpoints:
             kinds += ["rollback"] * 3 + ["drop"]
-        if len(self.lines) > 1:
-            kinds += ["commit", "close"]
-        if random.random() < 0.004:
-            return ("restart",)
-        if random.random() < 0.004:
-            return ("restart under", line, name)
+        if branches:
+            kinds += ["commit"] * 2 + ["close"] * 3
         kind = random.choice(kinds)
         if kind in ("set", "error", "undo"):
-            return (kind, line, name, value)
-        if kind in ("add", "delete"):
-            return (kind, line, name)
+            return (kind, name, random.choice(INTEGERS), random.randrange(1000))
+        if kind == "add":
+            return (kind, name, random.choice(INTEGERS))
+        if kind == "count":
+            return (kind, name, random.choice(list(COUNTERS)))
+        if kind == "delete":
+            return (kind, name, random.choice(NAMES))
         if kind == "fatal":
-            which = random.choice(["exit", "segfault", "kill"] * 8 + ["loop"])
-            return (kind, line, which)
+            return (kind, name, random.choice(["exit", "segfault", "kill"] * 8 + ["loop"]))
         if kind in ("rollback", "drop"):
-            return (kind, line, random.choice(sorted(self.checkpoints)))
+            return (kind, name, random.choice(checkpoints))
         if kind == "branch":
-            at = random.choice([None, *sorted(self.checkpoints)])
-            return (kind, line, at) if len(self.lines) < 4 else ("read", line)
-        if kind in ("commit", "close"):
-            return (kind, random.choice(sorted(set(self.lines) - {""})))
-        return (kind,) if kind == "pause" else (kind, line)
+            return (kind, name, random.choice([None, *checkpoints])) if len(branches) < 3 else ("read", name)
+        return (kind, random.choice(branches) if kind in ("commit", "close") else name)
 
     def apply(self, step):
         """Does it, and checks every word of the answer. A step that no longer fits is passed over."""
         kind, *arguments = step
-        if arguments and kind not in ("commit", "close") and arguments[0] not in self.lines:
+        if arguments and arguments[0] not in self.lines:
             return
         self.steps.append(step)
-        getattr(self, "do_" + kind.replace(" ", "_"))(*arguments)
+        getattr(self, "do_" + kind.replace(" ", "_"))(*(self.lines[argument] if i == 0 else argument for i, argument in enumerate(arguments)))
 
     # Calls
 
-    def do_set(self, line, name, value):
-        line = self.lines[line]
-        result = line.session.run(f"{name} = {value}; {READ}")
-        variables = {**line.variables, name: value}
+    def run(self, line, code, variables, **options):
+        """A call that leaves these."""
+        result = line.session.run(f"{code}\n{READ}", **options)
         line.kept(result, variables)
-        self.same(result.result, variables)
+        same(result.result, variables)
+
+    def do_set(self, line, name, value):
+        self.run(line, f"{name} = {value}", {**line.variables, name: value})
 
     def do_add(self, line, name):
-        line = self.lines[line]
-        result = line.session.run(f"{name} = globals().get({name!r}, 0) + 1; {READ}")
-        variables = {**line.variables, name: line.variables.get(name, 0) + 1}
-        line.kept(result, variables)
-        self.same(result.result, variables)
+        self.run(line, f"{name} = globals().get({name!r}, 0) + 1", {**line.variables, name: line.variables.get(name, 0) + 1})
+
+    def do_count(self, line, name):
+        begin, go_on = (code.format(name) for code in COUNTERS[name])
+        code = f"if {name!r} not in globals():\n    {begin}\n{go_on}"
+        self.run(line, code, {**line.variables, name: line.variables.get(name, 0) + 1})
 
     def do_delete(self, line, name):
-        line = self.lines[line]
-        result = line.session.run(f"globals().pop({name!r}, None)")
-        line.kept(result, {key: value for key, value in line.variables.items() if key != name})
+        self.run(line, f"globals().pop({name!r}, None)", {key: value for key, value in line.variables.items() if key != name})
 
     def do_error(self, line, name, value):
-        line = self.lines[line]
         result = line.session.run(f"{name} = {value}; 1 / 0")
         assert result.status == "error" and result.error.name == "ZeroDivisionError", result
         line.kept(result, {**line.variables, name: value})
 
     def do_undo(self, line, name, value):
-        line = self.lines[line]
         result = line.session.run(f"{name} = {value}; 1 / 0", on_error="rollback")
         assert result.status == "error" and result.error.name == "ZeroDivisionError", result
-        line.went_back(result, True, self.checkpoints)
-        self.do_read_line(line)
+        line.went_back(result, True)
+        self.do_read(line)
 
     def do_read(self, line):
-        self.do_read_line(self.lines[line])
-
-    def do_read_line(self, line):
-        result = line.session.run(READ)
-        line.kept(result, line.variables)
-        self.same(result.result, line.variables)
+        self.run(line, "", line.variables)
 
     def do_fatal(self, line, which):
-        line = self.lines[line]
         code, status = FATAL[which]
         result = line.session.run(f"a = -1; {code}", timeout=2 if which == "loop" else None)
         assert result.status == status, result
-        line.went_back(result, False, self.checkpoints)
-        self.do_read_line(line)
+        line.went_back(result, False)
+        self.do_read(line)
+
+    def do_timeout(self, line):
+        result = line.session.run("a = -2; import time; time.sleep(60)", timeout=0.2)
+        assert (result.status, result.error.name) == ("timeout", "KeyboardInterrupt"), result
+        line.kept(result, {**line.variables, "a": -2})
+
+    def do_interrupt(self, line):
+        code = "a = -3; import time; print('on', flush=True); time.sleep(60)"
+        result = line.session.run(code, on_stdout=lambda text: line.session.interrupt())
+        assert (result.status, result.error.name) == ("interrupted", "KeyboardInterrupt"), result
+        line.kept(result, {**line.variables, "a": -3})
 
     def do_reset(self, line):
-        line = self.lines[line]
         line.session.reset()
         line.epoch += 1
         line.begins_anew()
-        self.do_read_line(line)
+        self.do_read(line)
 
     def do_burst(self, line, calls=120):
         """Calls of a millisecond without a pause between them, and one that is fatal."""
-        burning, model = self.lines[line], self.lines[line].variables
+        model = line.variables
         for i in range(calls):
-            result = burning.session.run(f"{BURN}a = {i}")
+            result = line.session.run(f"{BURN}a = {i}")
             model = {**model, "a": i}
-            burning.kept(result, model)
+            line.kept(result, model)
         self.do_fatal(line, "exit")
 
-    def do_pause(self):
+    def do_pause(self, line):
         """Long enough for an automatic checkpoint; whether there was one shows at the next fatal cell."""
-        import time
-
         time.sleep(0.01)
 
     # Checkpoints and branches
 
     def do_checkpoint(self, line):
-        line = self.lines[line]
-        made = line.session.checkpoint(name=f"n{self.made}")
-        self.made += 1
-        assert made.name == f"n{self.made - 1}" and not made.automatic and not made.dropped
-        self.checkpoints[made.id] = (dict(line.variables), made.execution_count, line.ancestors)
+        name = self.new_name()
+        made = line.session.checkpoint(name=name)
+        assert made.name == name and not made.automatic and not made.dropped
+        line.family.checkpoints[made.id] = (dict(line.variables), made.execution_count, line.ancestors)
         line.ancestors |= {made.id}
-        self.same_checkpoints()
+        self.same_checkpoints(line)
 
     def do_rollback(self, line, identifier):
-        if identifier not in self.checkpoints:
+        if identifier not in line.family.checkpoints:
             return
-        line = self.lines[line]
-        variables, count, ancestors = self.checkpoints[identifier]
+        variables, count, ancestors = line.family.checkpoints[identifier]
         done = line.session.rollback(identifier)
         line.epoch += 1
         assert (done.checkpoint, done.execution_count, done.epoch) == (identifier, count, line.epoch), done
         line.never_count_twice(count)
         line.replace(variables, ancestors | {identifier})
         line.after[count] = dict(variables)
-        self.do_read_line(line)
+        self.do_read(line)
 
     def do_drop(self, line, identifier):
-        if self.checkpoints.pop(identifier, None):
-            self.trunk.session.drop(identifier)
-            self.same_checkpoints()
+        if line.family.checkpoints.pop(identifier, None):
+            line.session.drop(identifier)
+            self.same_checkpoints(line)
 
     def do_branch(self, line, at):
-        if at is not None and at not in self.checkpoints:
+        checkpoints = line.family.checkpoints
+        if at is not None and at not in checkpoints:
             return
-        origin = self.lines[line]
-        name = f"b{self.made}"
-        self.made += 1
-        session = origin.session.branch(name, at=at)
+        session = line.session.branch(self.new_name(), at=at)
         if at is None:
-            variables, ancestors = origin.variables, origin.ancestors
-            counts = [count for count, state in origin.after.items() if state == variables]
+            variables, ancestors = line.variables, line.ancestors
+            counts = [count for count, state in line.after.items() if state == variables]
         else:
-            variables, count, ancestors = self.checkpoints[at]
+            variables, count, ancestors = checkpoints[at]
             ancestors, counts = ancestors | {at}, [count]
         result = session.run(READ)
-        self.same(result.result, variables)
+        same(result.result, variables)
         assert (result.state, result.epoch) == ("kept", 1), result
-        assert result.execution_count == max(origin.execution_count, *counts) + 1, result
-        line = self.lines[session.name] = Line(session, variables, result.execution_count, self.mode)
-        line.ancestors = ancestors
-        line.after.update((count, dict(variables)) for count in counts)
+        assert result.execution_count == max(line.execution_count, *counts) + 1, result
+        branch = self.lines[session.name] = Line(session, variables, result.execution_count, self.mode)
+        branch.family = line.family
+        branch.ancestors = ancestors
+        branch.after.update((count, dict(variables)) for count in counts)
 
-    def do_commit(self, branch):
-        if branch not in self.lines:
+    def do_commit(self, line):
+        trunk = line.family.trunk
+        if line is trunk:
             return
-        line = self.lines.pop(branch)
-        self.trunk.session.commit(line.session)
-        self.trunk.epoch += 1
-        self.trunk.execution_count = max(self.trunk.execution_count, line.execution_count)
-        self.trunk.replace(line.variables, line.ancestors)
-        self.trunk.after = {**line.after, **self.trunk.after}
-        self.do_read_line(self.trunk)
+        del self.lines[line.session.name]
+        trunk.session.commit(line.session)
+        trunk.epoch += 1
+        trunk.execution_count = max(trunk.execution_count, line.execution_count)
+        trunk.replace(line.variables, line.ancestors)
+        trunk.after = {**line.after, **trunk.after}
+        self.do_read(trunk)
 
-    def do_close(self, branch):
-        if branch in self.lines:
-            self.lines.pop(branch).session.close()
+    def do_close(self, line):
+        """A branch; a session with all of its branches."""
+        line.session.close()
+        for name in self.members(line) if line is line.family.trunk else [line.session.name]:
+            del self.lines[name]
 
-    # The controller
-
-    def do_restart(self):
-        self.controller.kill()
-        self.controller.start()
-
-    def do_restart_under(self, line, name):
-        """The controller dies while a call runs; the client finds the answer with the next controller."""
-        import threading
-
-        line = self.lines[line]
-        began, results = threading.Event(), []
-
-        def call():
-            code = f"print('on', flush=True); import time; time.sleep(0.3)\n{name} = globals().get({name!r}, 0) + 1\n{READ}"
-            results.append(line.session.run(code, on_stdout=lambda text: began.set()))
-
-        thread = threading.Thread(target=call)
-        thread.start()
-        assert began.wait(30)
-        self.do_restart()
-        thread.join(60)
-        assert results, "the call was never answered"
-        variables = {**line.variables, name: line.variables.get(name, 0) + 1}
-        line.kept(results[0], variables)
-        self.same(results[0].result, variables)
-
-    # What must hold
-
-    def same(self, text, variables):
-        import ast
-
-        assert ast.literal_eval(text) == variables, (text, variables)
-
-    def same_checkpoints(self):
-        kept = {c.id for c in self.trunk.session.checkpoints() if not c.automatic}
-        assert kept == set(self.checkpoints), (kept, set(self.checkpoints))
+    def same_checkpoints(self, line):
+        kept = {c.id for c in line.session.checkpoints() if not c.automatic}
+        assert kept == set(line.family.checkpoints), (kept, set(line.family.checkpoints))

@@ -318,7 +318,7 @@ def test_a_branch_that_makes_the_journal_be_written_anew(host):
 
 
 def test_a_journal_written_anew_knows_what_was_reported(host):
-    """As the keeper tells it, when it has grown, and as it was, when the options change."""
+    """As the file service tells it, when it has grown, and as it was, when the options change."""
     path = host.path("journals", "a.journal")
     write = host.code("open('/session/artifacts/%s', 'w').write('1'); print('x' * %d)")
 

@@ -6,6 +6,7 @@ import grp
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -351,3 +352,14 @@ def test_one_whose_own_limits_are_lower_than_those_of_a_sandbox(own_limpetd):
     own_limpetd.start()
     with own_limpetd.client() as client:
         assert client.run("import resource; resource.getrlimit(resource.RLIMIT_CORE)[0] < 2").result == "True"
+
+
+def test_more_sessions_than_its_limit_of_descriptors_is_for(own_limpetd):
+    """Programs that it starts have the limit that it was started with, which shells set low."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    own_limpetd.run_as = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))}
+    with own_limpetd.start().client() as client, contextlib.ExitStack() as stack:
+        sessions = [stack.enter_context(client.open(f"many-{number}")) for number in range(40)]
+        assert sessions[-1].run("6 * 7").result == "42"
+        if not own_limpetd.isolates:
+            assert sessions[0].run("import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0]").result == "128"

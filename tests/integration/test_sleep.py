@@ -6,7 +6,7 @@ import limpet
 import pytest
 
 from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
-from .test_idle import PLACE, idle, row, times_woken  # noqa: F401
+from .test_idle import PLACE, SLOW, idle, row, times_woken  # noqa: F401
 
 EVERYTHING = """
 import sqlite3, threading
@@ -100,3 +100,82 @@ def test_one_that_cannot_be_saved_stays_awake(host, idle):
     assert row(host.client, session).status == "idle"
     assert session.run("n").result == "41"
     wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
+
+
+def test_one_whose_interpreter_is_lost_over_it_can_sleep_later(host, idle):
+    session = idle(ttl=600, checkpoint="always")
+    session.run(host.code(SLOW)).check()
+    pid = session.run("os.getpid()").result
+    sleeping = Asking(session.sleep)
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    session.exec(["kill", "-9", pid])
+    with pytest.raises(limpet.Internal, match="the interpreter was lost"):
+        sleeping.result()
+    go(host, session.name)
+    session.sleep()
+    result = session.run("n")
+    assert (result.result, result.state, result.epoch) == ("41", "rolled_back", 2)
+
+
+def sleep_after_kill(session):
+    """Where the end of its interpreter was not seen yet it stays awake, and says so."""
+    while True:
+        try:
+            return session.sleep()
+        except limpet.Internal as error:
+            assert "the interpreter was lost" in str(error)
+
+
+@pytest.mark.parametrize("mode, state, left", [("always", "rolled_back", "41"), ("off", "lost", "0")])
+def test_what_became_of_the_variables_before_is_told_after_it(host, idle, mode, state, left):
+    session = idle(ttl=600, checkpoint=mode)
+    session.run("n = 41")
+    session.exec(["kill", "-9", session.run("import os; os.getpid()").result])
+    sleep_after_kill(session)
+    host.again()
+    result = session.run("globals().get('n', 0)")
+    assert (result.status, result.state, result.epoch) == ("ok", state, 2)
+    assert (result.result, result.restored) == (left, [])
+    assert session.run("globals().get('n', 0)").state == "kept"
+
+
+def test_what_was_written_before_is_told_after_it(host, idle):
+    session = idle(ttl=600)
+    late = "import threading\ndef late():\n    go.wait(); print('late', flush=True); open('/session/said', 'w').close()\n"
+    session.run(host.code(f"{late}go = threading.Event(); threading.Thread(target=late).start()"))
+    session.run("threading.Timer(0.1, go.set).start()")
+    wait_for(lambda: os.path.exists(host.files(session.name, "said")))
+    session.sleep()
+    result = session.run("1")
+    assert (result.stdout, result.between.stdout, result.between.dropped) == ("", "late\n", 0)
+
+
+def test_what_could_not_come_is_told_though_it_slept_again(host, idle):
+    session = idle(ttl=600)
+    session.run("import threading\nn, lock = 41, threading.Lock()")
+    session.sleep()
+    os.unlink(host.files(session.name, PLACE, "memory"))
+    host.client.attach(session.name)  # wakes it, and calls nothing
+    session.sleep()
+    result = session.run("n")
+    assert (result.result, result.state) == ("41", "kept")
+    assert [note.partition(":")[0] for note in result.restored] == ["lock"]
+
+
+def test_a_rollback_after_it_tells_the_call_before(host, idle):
+    """Also where no checkpoint is kept."""
+    session = idle(ttl=600, checkpoint="off")
+    session.run("n = 41")
+    session.sleep()
+    result = session.run("n = 0\n1 / 0", on_error="rollback")
+    assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 1)
+    assert session.run("n").result == "41"
+
+
+def test_what_could_not_come_is_told_by_a_branch_that_took_its_place(host, idle):
+    session = idle(ttl=600)
+    session.run("import threading\nn, lock = 41, threading.Lock()")
+    session.sleep()
+    os.unlink(host.files(session.name, PLACE, "memory"))
+    session.commit(session.branch("try"))
+    assert [note.partition(":")[0] for note in session.run("n").restored] == ["lock"]

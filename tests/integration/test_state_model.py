@@ -1,17 +1,20 @@
-"""Random sequences of calls, checkpoints, rollbacks, branches, fatal cells and controller kills, held against
-the model of state_model.py.
+"""Random sequences of calls, checkpoints, rollbacks, branches, fatal cells, sleeps, forks, moves and kills, held against
+the model of state_model.py and life_model.py.
 
-LIMPET_MODEL_SEED is where the steps begin.
+LIMPET_MODEL_SEED is where the steps begin, and LIMPET_MODEL_LENGTH how many they are.
 A sequence that fails is printed; saved as a file of one Python list it is replayed by LIMPET_MODEL_REPLAY.
 """
 
 import ast
+import collections
 import os
 import random
 
 import pytest
 
-from .state_model import Model
+from .killed import host  # noqa: F401
+from .life_model import LifeModel
+
 
 def replayed():
     path = os.environ.get("LIMPET_MODEL_REPLAY")
@@ -21,20 +24,19 @@ def replayed():
         return ast.literal_eval(file.read())
 
 
-@pytest.mark.parametrize("length", [80, pytest.param(300, marks=pytest.mark.long)])
+@pytest.mark.parametrize("length", [60, pytest.param(300, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["auto", "always", "off"])
-def test_the_session_does_what_the_model_says(own_limpetd, name, mode, length):
-    own_limpetd.start()
+def test_sessions_do_what_the_model_says(host, mode, length):
     seed = int(os.environ.get("LIMPET_MODEL_SEED", random.randrange(1 << 32)))
+    length = int(os.environ.get("LIMPET_MODEL_LENGTH", length))
     generator, steps = random.Random(seed), replayed()
-    with own_limpetd.client() as client:
-        model = Model(own_limpetd, client, name, mode)
-        try:
-            for step in steps or (model.choose(generator) for _ in range(length)):
-                model.apply(step)
-        except BaseException:
-            print(f"mode {mode}, seed {seed}; to replay:\n{model.steps!r}")
-            raise
-        model.trunk.session.close()
-    assert own_limpetd.stop() == 0
-    assert own_limpetd.leftovers() == {}
+    model = LifeModel(host, mode)
+    try:
+        for step in steps or (model.choose(generator) for _ in range(length)):
+            model.apply(step)
+    except BaseException:
+        print(f"mode {mode}, seed {seed}; to replay:\n{model.steps!r}")
+        raise
+    finally:
+        print(dict(collections.Counter(step[0] for step in model.steps)))
+    model.close()

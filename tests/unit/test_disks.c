@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "host/files/session_disk.h"
-#include "host/keeper/process/serve.h"
+#include "host/file_service/process/serve.h"
 #include "host/ipc/ipc.h"
 
 #define ANSWERED 9 /* exit status */

@@ -331,7 +331,7 @@ int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Chec
     int r = thaw(branch, CHECKPOINT_AUTOMATIC, kept, -1, ret);
 
     if (r == 0)
-        (*ret)->execution_count = execution_count;
+        (*ret)->execution_count = (*ret)->calls = execution_count;
     return r;
 }
 
@@ -606,6 +606,12 @@ void branch_take_place(Branch *branch, Branch *of)
     branch_end_processes(of);
     branch->epoch = of->epoch + 1;
     branch->execution_count = MAX(branch->execution_count, of->execution_count);
+    if (of->is_restored) { /* no record has told it yet */
+        notes_deinit(&branch->restored);
+        branch->restored = of->restored;
+        of->restored = NOTES_NULL;
+        branch->is_restored = true;
+    }
     list_remove(&branch->link);
     list_append(of->link.next, &branch->link); /* right behind it */
     branch->number = of->number;

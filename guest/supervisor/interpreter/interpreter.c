@@ -250,7 +250,7 @@ static int open_ends(Interpreter *interpreter, Ends *ret)
 static void begin(Interpreter *interpreter)
 {
     interpreter->spawned = false;
-    interpreter->listings = interpreter->preparations = (Inquiries){0};
+    interpreter->listings = interpreter->moves = interpreter->preparations = (Inquiries){0};
     interpreter->pid = interpreter->sender = 0;
     interpreter->cpu_counted = interpreter->cpu = 0;
     interpreter->peak_memory = 0;

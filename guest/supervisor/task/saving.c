@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "guest/channel.h"
+#include "guest/supervisor/branch/unreported.h"
 #include "guest/supervisor/task/task.h"
 #include "proto/base/clock.h"
 
@@ -20,6 +21,39 @@
 /* As the interpreter calls the file. */
 #define MEMORY_NAME "memory"
 
+/* ---- what no record has told yet ---- */
+
+static int keep_unreported(Task *task, const Value *said, Problem *problem)
+{
+    MsgUnreported unreported;
+    Writer w;
+
+    if (!said->map)
+        return 0;
+    if (body_decode(&unreported, MsgUnreported, said->map, problem) < 0)
+        return -EPROTO;
+    task->epoch = unreported.epoch;
+    writer_init(&w, &task->unreported);
+    write_object(&w, &(msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = *said->map});
+    return writer_finish(&w) < 0 ? problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM)) : 0;
+}
+
+static void tell(Task *task)
+{
+    Problem problem = PROBLEM_NULL;
+    msgpack_unpacked unpacked;
+    MsgUnreported said;
+
+    if (task->unreported.size == 0)
+        return;
+    msgpack_unpacked_init(&unpacked);
+    if (msgpack_unpack_next(&unpacked, (const char *)buf_head(&task->unreported), task->unreported.size,
+                            NULL) == MSGPACK_UNPACK_SUCCESS &&
+        body_decode(&said, MsgUnreported, &unpacked.data.via.map, &problem) == 0)
+        branch_take_unreported(task->branch, &said);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
 /* The state that was to go on is lost: what there is begins anew, and the next record says so. */
 static void lose(Tasks *tasks)
 {
@@ -29,6 +63,7 @@ static void lose(Tasks *tasks)
 
     branch_end_processes(branch);
     branch_forget_line(branch);
+    tell(task);
     branch->epoch = task->epoch + 1;
     branch->execution_count = task->execution_count;
     branch->unreported.state = STATE_LOST;
@@ -130,6 +165,7 @@ static void resume(Tasks *tasks)
     branch->unreported.not_restored = NOTES_NULL;
     branch->is_restored = true;
     state_change_deinit(&branch->unreported);
+    tell(task);
     branch->epoch = task->epoch;
     branch->execution_count = MAX(branch->execution_count, task->execution_count);
     if (policy_mode(branch) == CHECKPOINT_OFF && task->checkpoint)
@@ -192,11 +228,12 @@ static void answer_saved(Tasks *tasks)
 {
     Task *task = &tasks->task;
 
-    bool memory = task->checkpoint && task->checkpoint->saved;
+    MsgSaveReply reply = {.memory = task->checkpoint && task->checkpoint->saved};
 
+    reply.has_unreported = task->ends && branch_say_unreported(task->branch, &reply.unreported);
     if (task->implicit && task->checkpoint && policy_mode(task->branch) == CHECKPOINT_OFF)
         checkpoint_drop(task->checkpoint, NULL);
-    task_answer(tasks, task->id, MsgSaveReply, &(MsgSaveReply){.memory = memory});
+    task_answer(tasks, task->id, MsgSaveReply, &reply);
     task_done(tasks);
 }
 
@@ -295,6 +332,8 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.forks = asked->forks || asked->memory; /* a file may be restored more than once */
     tasks->task.epoch = uint_or(asked->epoch, branch->epoch);
     tasks->task.execution_count = uint_or(asked->execution_count, 0);
+    if (keep_unreported(&tasks->task, &asked->unreported, problem) < 0)
+        return -EPROTO;
     tasks->task.path = path_inside(tasks, asked->path);
     if (!tasks->task.path)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
@@ -334,6 +373,7 @@ static void loaded(Tasks *tasks, const MsgSavedCell *said)
         reason_set(note, "the memory was not taken: %s", task->trouble);
         notes_add(&branch->restored, text_of(note));
     }
+    tell(task);
     task_answer(
         tasks, task->id, MsgLoaded,
         (&(MsgLoaded){.missing = notes_say(&branch->restored), .execution_count = task->execution_count}));

@@ -322,6 +322,7 @@ void task_done(Tasks *tasks)
     if (tasks_are_active(tasks) && task->loads)
         branch_vacate(task->branch);
     free(task->path);
+    buf_deinit(&task->unreported);
     *task = (Task){0};
 }
 

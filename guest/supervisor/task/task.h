@@ -45,6 +45,7 @@ typedef struct Task {
     bool resumes;      /* `load`: the state is that of a session which goes on */
     bool memory;       /* the memory is written, or taken where it fits */
     char *path;        /* of the directory */
+    Buf unreported;    /* `load`: what the branch has to tell then, an encoded map; empty: nothing */
     Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;
 } Task;

@@ -139,7 +139,7 @@ static bool has_data(Front *front, Request *request, const Session *session)
     return false;
 }
 
-static void on_stored(void *userdata, KeeperAnswer *answer)
+static void on_stored(void *userdata, FileServiceAnswer *answer)
 {
     Request *request = userdata;
 
@@ -157,8 +157,8 @@ static void begin_store(Front *front, Request *request, const Session *session, 
         .entries = store->entries,
     };
 
-    if (has_data(front, request, session) &&
-        keeper_ask(front->sandboxes->keeper, request->user, JOB_STORE, &job, on_stored, request) < 0)
+    if (has_data(front, request, session) && file_service_ask(front->sandboxes->file_service, request->user,
+                                                              JOB_STORE, &job, on_stored, request) < 0)
         request_fail_text(request, ERR_INTERNAL, "the files cannot be moved now: out of memory");
 }
 
@@ -189,7 +189,7 @@ const Op op_files = {.kind = MSG_FILES, .handle = handle_files};
 
 /* ---- get ---- */
 
-static void on_got(void *userdata, KeeperAnswer *answer)
+static void on_got(void *userdata, FileServiceAnswer *answer)
 {
     Piece *piece = userdata;
 
@@ -209,7 +209,8 @@ static void fetch(Front *front, Request *request, const msgpack_object_map *body
 {
     Piece *piece = piece_begin(front, request, body);
 
-    if (!piece || keeper_ask(front->sandboxes->keeper, request->user, kind, job, on_got, piece) == 0)
+    if (!piece ||
+        file_service_ask(front->sandboxes->file_service, request->user, kind, job, on_got, piece) == 0)
         return;
     request_fail_text(request, ERR_INTERNAL, "the file cannot be read now: out of memory");
     piece_end(piece);
@@ -279,13 +280,13 @@ void uploads_client_gone(Front *front, Peer peer)
 
         if (upload->peer != peer)
             continue;
-        keeper_ask(front->sandboxes->keeper, upload->user, JOB_FORGET_UPLOADS, &job, NULL, NULL);
+        file_service_ask(front->sandboxes->file_service, upload->user, JOB_FORGET_UPLOADS, &job, NULL, NULL);
         list_remove(&upload->link);
         free(upload);
     }
 }
 
-static void on_put(void *userdata, KeeperAnswer *answer)
+static void on_put(void *userdata, FileServiceAnswer *answer)
 {
     Request *request = userdata;
 
@@ -321,7 +322,7 @@ static void handle_put(Front *front, Request *request, const msgpack_object_map 
         .give = sandboxes_isolate(front->sandboxes),
         .descriptor = put.descriptor && !request->remote,
     };
-    if (keeper_ask(front->sandboxes->keeper, request->user, JOB_PUT, &job, on_put, request) < 0)
+    if (file_service_ask(front->sandboxes->file_service, request->user, JOB_PUT, &job, on_put, request) < 0)
         request_fail_text(request, ERR_INTERNAL, "the file cannot be moved now: out of memory");
 }
 

@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 
 #include "host/files/tree.h"
-#include "host/keeper/keeper.h"
+#include "host/file_service/file_service.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static Loop *loop;
-static Keeper *keeper;
+static FileService *file_service;
 
 static void on_answer(void *userdata, uint64_t id, Buf *answer, Descriptors *descriptors)
 {
@@ -25,16 +25,16 @@ static char state_dir[] = "/tmp/limpet-fuzz-XXXXXX";
 
 static void end(void)
 {
-    keeper_free(keeper);
+    file_service_free(file_service);
     loop_free(loop);
     remove_path(state_dir);
 }
 
 static void begin(void)
 {
-    const KeeperConfig config = {.state_dir = state_dir, .answer = on_answer};
+    const FileServiceConfig config = {.state_dir = state_dir, .answer = on_answer};
 
-    if (!mkdtemp(state_dir) || loop_new(&loop) < 0 || keeper_new(&keeper, loop, &config) < 0)
+    if (!mkdtemp(state_dir) || loop_new(&loop) < 0 || file_service_new(&file_service, loop, &config) < 0)
         abort();
     atexit(end);
 }
@@ -44,12 +44,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Problem problem = PROBLEM_NULL;
     Buf request = BUF_NULL;
 
-    if (!keeper)
+    if (!file_service)
         begin();
     if (buf_append(&request, data, size) < 0)
         abort();
-    keeper_take(keeper, &request, &problem);
-    while (keeper_jobs(keeper) > 0)
+    file_service_take(file_service, &request, &problem);
+    while (file_service_jobs(file_service) > 0)
         loop_run(loop);
     return 0;
 }

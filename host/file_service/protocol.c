@@ -1,8 +1,8 @@
-#include "host/keeper/protocol.h"
+#include "host/file_service/protocol.h"
 
 #include "proto/schema.h"
 
-#define SCHEMA_FILE "host/keeper/protocol.def"
+#define SCHEMA_FILE "host/file_service/protocol.def"
 #include "proto/schema/as_tables.h"
 
 static const JobType types[JOB_KINDS] = {

@@ -1,4 +1,4 @@
-/* Protocol of the controller with the keeper of files (keeper.h): jobs, which go over an Ipc where that is
+/* Protocol of the controller with the file service (file_service.h): jobs, which go over an Ipc where that is
  * another process. */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "proto/base/buf.h"
 #include "proto/fields.h"
 
-#define SCHEMA_FILE "host/keeper/protocol.def"
+#define SCHEMA_FILE "host/file_service/protocol.def"
 #include "proto/schema/as_structs.h"
 
 /* Jobs: a request is a message of one of these kinds, with a body of its type; the answer has the same
@@ -89,7 +89,7 @@ typedef union JobAnswer {
 
 /* Largest request that the controller may send: a piece of a file, or a list of a thousand files that were
  * reported. */
-#define KEEPER_REQUEST_MAX (8u << 20)
+#define FILE_SERVICE_REQUEST_MAX (8u << 20)
 
 /* And what it is answered: all that was reported of a session. */
-#define KEEPER_ANSWER_MAX (96u << 20)
+#define FILE_SERVICE_ANSWER_MAX (96u << 20)

@@ -1,15 +1,15 @@
-/* Requests to a keeper, encoded, and what an answer says. */
+/* Requests to a file service, encoded, and what an answer says. */
 #pragma once
 
 #include <errno.h>
 
-#include "host/keeper/protocol.h"
+#include "host/file_service/protocol.h"
 
 /* The struct of a request. */
-#define KEEPER_REQUEST(kind) __typeof__(((JobRequest *)NULL)->as_##kind)
+#define FILE_SERVICE_REQUEST(kind) __typeof__(((JobRequest *)NULL)->as_##kind)
 
 /* A request that can be encoded; one for which that cannot be is refused without that. */
-static inline Buf keeper_request(JobKind kind, uint64_t id, const void *request)
+static inline Buf file_service_request(JobKind kind, uint64_t id, const void *request)
 {
     Buf bytes = BUF_NULL;
 
@@ -18,7 +18,7 @@ static inline Buf keeper_request(JobKind kind, uint64_t id, const void *request)
 }
 
 /* ERR_NONE when it was done. */
-static inline ErrorCode keeper_answer_error(const Message *message)
+static inline ErrorCode file_service_answer_error(const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     JobFailed failed;

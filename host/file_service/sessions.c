@@ -8,32 +8,33 @@
 
 #include "host/files/snapshot.h"
 #include "host/files/transfer.h"
-#include "host/keeper/internal.h"
+#include "host/file_service/internal.h"
 #include "proto/file_ask.h"
 #include "proto/schema.h"
 #include "proto/base/log.h"
 
 /* ---- those whose files are here ---- */
 
-FileSession *file_session_find(Keeper *keeper, const char *id)
+FileSession *file_session_find(FileService *file_service, const char *id)
 {
     FileSession *session;
 
-    HASH_FIND(by_id, keeper->sessions, id, strlen(id), session);
+    HASH_FIND(by_id, file_service->sessions, id, strlen(id), session);
     return session;
 }
 
 /* NULL when there is one already, or no memory. Takes `directory` over. */
-static FileSession *file_session_add(Keeper *keeper, SessionDir *directory)
+static FileSession *file_session_add(FileService *file_service, SessionDir *directory)
 {
-    FileSession *session = file_session_find(keeper, directory->id) ? NULL : calloc(1, sizeof(*session));
+    FileSession *session =
+        file_session_find(file_service, directory->id) ? NULL : calloc(1, sizeof(*session));
 
     if (!session)
         return NULL;
-    session->keeper = keeper;
+    session->file_service = file_service;
     list_init(&session->copies);
-    HASH_ADD_KEYPTR(by_id, keeper->sessions, directory->id, strlen(directory->id), session);
-    if (file_session_find(keeper, directory->id) != session) {
+    HASH_ADD_KEYPTR(by_id, file_service->sessions, directory->id, strlen(directory->id), session);
+    if (file_session_find(file_service, directory->id) != session) {
         free(session);
         return NULL;
     }
@@ -50,11 +51,11 @@ static void free_when_unused(FileSession *session)
 
 void file_session_remove(FileSession *session, bool discard)
 {
-    HASH_DELETE(by_id, session->keeper->sessions, session);
+    HASH_DELETE(by_id, session->file_service->sessions, session);
     for (ArtifactsPlace place = 0; place < PLACES; place++)
         session->artifacts[place] = artifacts_free(session->artifacts[place]);
     if (discard)
-        sessiondir_remove(&session->directory, session->keeper->removers);
+        sessiondir_remove(&session->directory, session->file_service->removers);
     else
         sessiondir_deinit(&session->directory);
     session->gone = true;
@@ -63,20 +64,20 @@ void file_session_remove(FileSession *session, bool discard)
 
 bool file_sessions_use(void *userdata, const char *id)
 {
-    const Keeper *keeper = userdata;
+    const FileService *file_service = userdata;
 
-    for (const FileSession *session = keeper->sessions; session; session = session->by_id.next)
+    for (const FileSession *session = file_service->sessions; session; session = session->by_id.next)
         if (sessiondir_uses(&session->directory, id))
             return true;
     return false;
 }
 
-void file_session_hold(KeeperJob *job)
+void file_session_hold(FileServiceJob *job)
 {
     job->session->jobs++;
 }
 
-void file_session_release(KeeperJob *job)
+void file_session_release(FileServiceJob *job)
 {
     FileSession *session = take(job->session);
 
@@ -89,9 +90,9 @@ void file_session_release(KeeperJob *job)
 /* ---- their directories ---- */
 
 /* NULL, with the problem set and nothing left of the directories. */
-static FileSession *keep(KeeperJob *job, SessionDir *directory)
+static FileSession *keep(FileServiceJob *job, SessionDir *directory)
 {
-    FileSession *session = file_session_add(job->keeper, directory);
+    FileSession *session = file_session_add(job->file_service, directory);
 
     if (session)
         return session;
@@ -101,22 +102,22 @@ static FileSession *keep(KeeperJob *job, SessionDir *directory)
 }
 
 /* Refuses an id that is in use: what an earlier life of it left is removed. */
-static bool is_free(KeeperJob *job, const char *id)
+static bool is_free(FileServiceJob *job, const char *id)
 {
     if (!id)
         problem_set(&job->problem, ERR_INTERNAL, "out of memory");
-    else if (file_session_find(job->keeper, id))
+    else if (file_session_find(job->file_service, id))
         problem_set(&job->problem, ERR_BUSY, "the files of '%s' are in use", id);
     return job->problem.code == ERR_NONE;
 }
 
 /* ---- preparing: a job that goes from the loop to a thread that makes disks, and back */
 
-static bool prepare_is_one(KeeperJob *job)
+static bool prepare_is_one(FileServiceJob *job)
 {
     const JobPrepare *asked = &job->request.as_PREPARE;
 
-    if (!asked->disk || (job->keeper->config.has_disks && asked->bytes >= DISK_MINIMUM &&
+    if (!asked->disk || (job->file_service->config.has_disks && asked->bytes >= DISK_MINIMUM &&
                          asked->bytes != NO_UINT && asked->files >= FILES_MINIMUM && asked->files != NO_UINT))
         return true;
     problem_set(&job->problem, ERR_BAD_REQUEST, "there are no disks of that size");
@@ -124,23 +125,23 @@ static bool prepare_is_one(KeeperJob *job)
 }
 
 /* Makes what sandboxed code does not write to. 0, or -EPROTO with the problem set and nothing made. */
-static int make_directories(KeeperJob *job, const char *id, const char *as, SessionDir *ret)
+static int make_directories(FileServiceJob *job, const char *id, const char *as, SessionDir *ret)
 {
     const JobPrepare *asked = &job->request.as_PREPARE;
     bool same = as && strcmp(as, id) == 0;
-    Keeper *keeper = job->keeper;
-    int r = (same ? sessiondir_make : sessiondir_make_spare)(ret, keeper->state_dir, id, asked->ephemeral,
-                                                             keeper->removers, &job->problem);
+    FileService *file_service = job->file_service;
+    int r = (same ? sessiondir_make : sessiondir_make_spare)(
+        ret, file_service->state_dir, id, asked->ephemeral, file_service->removers, &job->problem);
 
     if (r < 0 || !as || same)
         return r;
-    r = sessiondir_claim(ret, as, reader_of(asked->reader), keeper->removers, &job->problem);
+    r = sessiondir_claim(ret, as, reader_of(asked->reader), file_service->removers, &job->problem);
     if (r < 0)
-        sessiondir_remove(ret, keeper->removers);
+        sessiondir_remove(ret, file_service->removers);
     return r;
 }
 
-static void fail_prepared(KeeperJob *job)
+static void fail_prepared(FileServiceJob *job)
 {
     job->session->filling = false;
     file_session_remove(job->session, true);
@@ -148,7 +149,7 @@ static void fail_prepared(KeeperJob *job)
 }
 
 /* Nothing else is done with the session before. */
-static void end_prepared(KeeperJob *job)
+static void end_prepared(FileServiceJob *job)
 {
     const JobPrepare *asked = &job->request.as_PREPARE;
     FileSession *session = job->session;
@@ -161,9 +162,9 @@ static void end_prepared(KeeperJob *job)
         job_answer_watched(job);
 }
 
-static void put_template(KeeperJob *job)
+static void put_template(FileServiceJob *job)
 {
-    job->store = template_files_store(job->keeper->state_dir);
+    job->store = template_files_store(job->file_service->state_dir);
     if (job->store < 0)
         problem_set(&job->problem, ERR_INTERNAL, "there is no place for the files of templates: %s",
                     strerror(-job->store));
@@ -173,7 +174,7 @@ static void put_template(KeeperJob *job)
 
 static void fill_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobPrepare *asked = &job->request.as_PREPARE;
     const DiskSize size = {asked->bytes, asked->files};
 
@@ -184,13 +185,13 @@ static void fill_run(WorkerJob *work)
 
 static void fill_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     (job->problem.code == ERR_NONE ? end_prepared : fail_prepared)(job);
 }
 
 /* Copies the names that are given. False with the problem set. */
-static bool read_names(KeeperJob *job, char **ret_id, char **ret_as)
+static bool read_names(FileServiceJob *job, char **ret_id, char **ret_as)
 {
     const JobPrepare *asked = &job->request.as_PREPARE;
 
@@ -200,7 +201,7 @@ static bool read_names(KeeperJob *job, char **ret_id, char **ret_as)
     return job->problem.code == ERR_NONE && is_free(job, *ret_id) && prepare_is_one(job);
 }
 
-void do_prepare(KeeperJob *job)
+void do_prepare(FileServiceJob *job)
 {
     _cleanup_(freep) char *id = NULL, *as = NULL;
     SessionDir directory = SESSIONDIR_NULL;
@@ -213,7 +214,7 @@ void do_prepare(KeeperJob *job)
     }
     file_session_hold(job);
     job->session->filling = true;
-    if (worker_submit(job->keeper->makers, &job->work, fill_run, fill_done) == 0)
+    if (worker_submit(job->file_service->makers, &job->work, fill_run, fill_done) == 0)
         return;
     problem_set(&job->problem, ERR_INTERNAL, "no thread can make the files of the session");
     fail_prepared(job);
@@ -222,7 +223,7 @@ void do_prepare(KeeperJob *job)
 /* ---- taking over ---- */
 
 /* There is something to be removed also when it cannot be used. */
-void do_adopt(KeeperJob *job)
+void do_adopt(FileServiceJob *job)
 {
     const JobAdopt *adopt = &job->request.as_ADOPT;
     _cleanup_(freep) char *id = text_dup(adopt->id), *as = job_id(job, adopt->as);
@@ -233,7 +234,7 @@ void do_adopt(KeeperJob *job)
         job_fail(job);
         return;
     }
-    r = sessiondir_adopt(&directory, job->keeper->state_dir, id, as, reader_of(adopt->reader),
+    r = sessiondir_adopt(&directory, job->file_service->state_dir, id, as, reader_of(adopt->reader),
                          adopt->ephemeral, adopt->mounts, &job->problem);
     if (r == 0)
         snapshot_recover(directory.files_fd);
@@ -251,53 +252,54 @@ void do_adopt(KeeperJob *job)
 
 static void sync_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
-    sessiondir_sync(job->keeper->state_dir, job->files);
+    sessiondir_sync(job->file_service->state_dir, job->files);
 }
 
 static void sync_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     log_debug("session synced", "directory=%s", job->entry);
     job_end(job);
 }
 
-void do_sync(KeeperJob *job)
+void do_sync(FileServiceJob *job)
 {
     const SessionDir *directory = &job->session->directory;
 
     job->entry = strdup(directory->id);
     job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
     if (job->entry && job->files >= 0 &&
-        worker_submit(job->keeper->worker, &job->work, sync_run, sync_done) == 0)
+        worker_submit(job->file_service->worker, &job->work, sync_run, sync_done) == 0)
         return;
     problem_set(&job->problem, ERR_INTERNAL, "the files of the session cannot be synced now");
     job_fail(job);
 }
 
-void do_remove(KeeperJob *job)
+void do_remove(FileServiceJob *job)
 {
     file_session_remove(job->session, true);
     job_end(job);
 }
 
-void do_leave(KeeperJob *job)
+void do_leave(FileServiceJob *job)
 {
     file_session_remove(job->session, false);
     job_end(job);
 }
 
-void do_sweep_removed(KeeperJob *job)
+void do_sweep_removed(FileServiceJob *job)
 {
-    sessiondir_sweep_removed(job->keeper->state_dir, job->keeper->removers);
+    sessiondir_sweep_removed(job->file_service->state_dir, job->file_service->removers);
     job_end(job);
 }
 
-void do_sweep(KeeperJob *job)
+void do_sweep(FileServiceJob *job)
 {
-    sessiondir_sweep(job->keeper->state_dir, job->keeper->removers, file_sessions_use, job->keeper);
+    sessiondir_sweep(job->file_service->state_dir, job->file_service->removers, file_sessions_use,
+                     job->file_service);
     job_end(job);
 }
 
@@ -305,7 +307,7 @@ void do_sweep(KeeperJob *job)
 
 #define UPLOAD_KEY_SIZE (16 + 1 + LIMIT_PATH + 1)
 
-static int open_scratch(const KeeperJob *job)
+static int open_scratch(const FileServiceJob *job)
 {
     const SessionDir *directory = &job->session->directory;
     char path[PATH_MAX];
@@ -315,17 +317,17 @@ static int open_scratch(const KeeperJob *job)
 }
 
 /* `data`: of what is below /data, which lies in scratch; otherwise of what is below /session. */
-static void begin(KeeperJob *job, bool data, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
+static void begin(FileServiceJob *job, bool data, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
 {
     int r;
 
     job->files = data ? open_scratch(job) : fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
-    r = job->files < 0 ? -errno : worker_submit(job->keeper->worker, &job->work, run, done);
+    r = job->files < 0 ? -errno : worker_submit(job->file_service->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "the file cannot be moved now", r);
 }
 
-static bool put_is_one(KeeperJob *job)
+static bool put_is_one(FileServiceJob *job)
 {
     const JobPut *put = &job->request.as_PUT;
 
@@ -345,7 +347,7 @@ static Text in_scratch(Text path)
  * is ours, and code may read and replace it. In /data it is ours in any case. */
 static void upload_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobPut *put = &job->request.as_PUT;
     uid_t owner = put->give && !file_is_data(put->path) ? GUEST_UID : (uid_t)-1;
     Text path = file_is_data(put->path) ? in_scratch(put->path) : put->path;
@@ -361,7 +363,7 @@ static void upload_run(WorkerJob *work)
 
 static void upload_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     Descriptors passed = {0};
 
     descriptors_add(&passed, take_fd(&job->passed));
@@ -371,7 +373,7 @@ static void upload_done(WorkerJob *work)
         job_done_with(job, JobPutDone, &(JobPutDone){.size = job->size}, &passed);
 }
 
-void do_put(KeeperJob *job)
+void do_put(FileServiceJob *job)
 {
     if (put_is_one(job))
         begin(job, file_is_data(job->request.as_PUT.path), upload_run, upload_done);
@@ -379,7 +381,7 @@ void do_put(KeeperJob *job)
         job_fail(job);
 }
 
-static int store_entry(KeeperJob *job, Text path, const MsgFileEntry *entry)
+static int store_entry(FileServiceJob *job, Text path, const MsgFileEntry *entry)
 {
     char key[UPLOAD_KEY_SIZE];
 
@@ -394,7 +396,7 @@ static int store_entry(KeeperJob *job, Text path, const MsgFileEntry *entry)
 
 static void store_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobStore *store = &job->request.as_STORE;
     Text top = in_scratch(store->path);
     char path[2 * LIMIT_PATH + 2];
@@ -411,10 +413,10 @@ static void store_run(WorkerJob *work)
 
 static void store_done(WorkerJob *work)
 {
-    job_end(container_of(work, KeeperJob, work));
+    job_end(container_of(work, FileServiceJob, work));
 }
 
-void do_store(KeeperJob *job)
+void do_store(FileServiceJob *job)
 {
     if (file_is_data(job->request.as_STORE.path))
         begin(job, true, store_run, store_done);
@@ -424,7 +426,7 @@ void do_store(KeeperJob *job)
 
 static void forget_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     _cleanup_(closep) int scratch = open_scratch(job);
     char key[UPLOAD_KEY_SIZE];
 
@@ -436,30 +438,30 @@ static void forget_run(WorkerJob *work)
 
 static void forget_done(WorkerJob *work)
 {
-    job_end(container_of(work, KeeperJob, work));
+    job_end(container_of(work, FileServiceJob, work));
 }
 
-void do_forget_uploads(KeeperJob *job)
+void do_forget_uploads(FileServiceJob *job)
 {
     begin(job, false, forget_run, forget_done);
 }
 
 static void memory_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     if (!leftover_forget_memory(job->files, job->request.as_FORGET_MEMORY.changed))
         problem_set(&job->problem, ERR_BUSY, "the session has been saved anew");
 }
 
-void do_forget_memory(KeeperJob *job)
+void do_forget_memory(FileServiceJob *job)
 {
     begin(job, false, memory_run, forget_done);
 }
 
 static void get_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobGet *get = &job->request.as_GET;
 
     if (get->descriptor)
@@ -470,7 +472,7 @@ static void get_run(WorkerJob *work)
 
 static void get_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     Descriptors passed = {0};
     const JobGot got = {
         .data =
@@ -485,7 +487,7 @@ static void get_done(WorkerJob *work)
         job_done_with(job, JobGot, &got, &passed);
 }
 
-void do_get(KeeperJob *job)
+void do_get(FileServiceJob *job)
 {
     begin(job, false, get_run, get_done);
 }

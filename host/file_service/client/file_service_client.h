@@ -1,43 +1,43 @@
-/* KeeperClient: how the controller asks the keeper of files. */
+/* FileServiceClient: how the controller asks the file service. */
 #pragma once
 
 #include <sys/types.h>
 
-#include "host/keeper/protocol.h"
+#include "host/file_service/protocol.h"
 #include "proto/base/loop.h"
 
-typedef struct KeeperClient KeeperClient;
+typedef struct FileServiceClient FileServiceClient;
 
 /* Outcome of a request. */
-typedef struct KeeperAnswer {
+typedef struct FileServiceAnswer {
     const Problem *problem; /* NULL when it was done */
     const JobAnswer *body;  /* NULL when it was not; valid until the callee returns */
     Descriptors descriptors;
-} KeeperAnswer;
+} FileServiceAnswer;
 
 /* In place of a user: what no session asks for. */
 #define NOBODYS ((uid_t)-1)
 
-typedef void KeeperDone(void *userdata, KeeperAnswer *answer);
+typedef void FileServiceDone(void *userdata, FileServiceAnswer *answer);
 
-/* With a keeper in this process, on threads. 0 or a negative errno. */
-int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, bool has_disks);
+/* With a file service in this process, on threads. 0 or a negative errno. */
+int file_service_client_new(FileServiceClient **ret, Loop *loop, const char *state_dir, bool has_disks);
 
 /* With one in another process, which serves the other end of a stream socket. The descriptor is the client's
  * from now on. When that process ends so does this one: the next controller takes the sessions over. 0 or a
  * negative errno. */
-int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd);
+int file_service_client_connect(FileServiceClient **ret, Loop *loop, int fd);
 
 /* Waits for what is under way; in another process at most a minute, after which that does the rest alone. */
-KeeperClient *keeper_client_free(KeeperClient *client);
-DEFINE_CLEANUP(KeeperClient *, keeper_client_free);
+FileServiceClient *file_service_client_free(FileServiceClient *client);
+DEFINE_CLEANUP(FileServiceClient *, file_service_client_free);
 
 /* Asks for a job, for that user; `done` is told on the loop and never from within this, also of what went
  * wrong, unless this returns a negative errno. Of slow ones a few are under way at once, and of one user
  * never all of those: the others wait here, and the users take turns. The others are done in the order they
  * are asked in. */
-int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
-               void *userdata);
+int file_service_ask(FileServiceClient *client, uid_t user, JobKind kind, const void *request,
+                     FileServiceDone *done, void *userdata);
 
 /* Asks for one that is not slow and that nobody waits for: the log tells of a failure. */
-void keeper_tell(KeeperClient *client, JobKind kind, const void *request);
+void file_service_tell(FileServiceClient *client, JobKind kind, const void *request);

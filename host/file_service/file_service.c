@@ -1,13 +1,13 @@
-#include "host/keeper/keeper.h"
+#include "host/file_service/file_service.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "host/keeper/internal.h"
+#include "host/file_service/internal.h"
 
 /* For copying and hashing, and for making disks: what they wait for is the disk, not a processor. Each has as
- * many as a client has requests of that lane under way (see keeper_client.c), so that nothing waits behind
- * another user's. */
+ * many as a client has requests of that lane under way (see file_service_client.c), so that nothing waits
+ * behind another user's. */
 #define WORKER_THREADS 4
 #define WORKER_NICE    5
 #define MAKER_THREADS  4
@@ -18,10 +18,10 @@
 
 /* ---- answering ---- */
 
-static void job_free(KeeperJob *job)
+static void job_free(FileServiceJob *job)
 {
     file_session_release(job);
-    job->keeper->jobs--;
+    job->file_service->jobs--;
     message_deinit(&job->message);
     buf_deinit(&job->bytes);
     buf_deinit(&job->data);
@@ -33,10 +33,10 @@ static void job_free(KeeperJob *job)
     free(job);
 }
 
-static void answer(KeeperJob *job, JobKind kind, const Schema *schema, const void *body,
+static void answer(FileServiceJob *job, JobKind kind, const Schema *schema, const void *body,
                    Descriptors *descriptors)
 {
-    const KeeperConfig *config = &job->keeper->config;
+    const FileServiceConfig *config = &job->file_service->config;
     Descriptors none = {0};
     uint64_t id = job->id;
     Buf bytes = BUF_NULL;
@@ -46,25 +46,25 @@ static void answer(KeeperJob *job, JobKind kind, const Schema *schema, const voi
     config->answer(config->userdata, id, &bytes, descriptors ? descriptors : &none);
 }
 
-void job_answer(KeeperJob *job, const Schema *schema, const void *body, Descriptors *descriptors)
+void job_answer(FileServiceJob *job, const Schema *schema, const void *body, Descriptors *descriptors)
 {
     answer(job, JOB_DONE, schema, body, descriptors);
 }
 
-void job_fail(KeeperJob *job)
+void job_fail(FileServiceJob *job)
 {
     const JobFailed failed = {.code = job->problem.code, .text = text_of(job->problem.text)};
 
     answer(job, JOB_FAILED, SCHEMA(JobFailed), &failed, NULL);
 }
 
-void job_fail_errno(KeeperJob *job, const char *what, int error)
+void job_fail_errno(FileServiceJob *job, const char *what, int error)
 {
     problem_set(&job->problem, ERR_INTERNAL, "%s: %s", what, strerror(-error));
     job_fail(job);
 }
 
-void job_end(KeeperJob *job)
+void job_end(FileServiceJob *job)
 {
     if (job->problem.code == ERR_NONE)
         job_done(job, JobNothing, &(JobNothing){0});
@@ -76,8 +76,8 @@ void job_end(KeeperJob *job)
 
 typedef enum Needs {
     NEEDS_NOTHING,
-    NEEDS_ID,     /* the request begins with one */
-    NEEDS_TENANT, /* and there is a session of that id */
+    NEEDS_ID,      /* the request begins with one */
+    NEEDS_SESSION, /* and there is a session of that id */
 } Needs;
 
 static const struct {
@@ -85,46 +85,46 @@ static const struct {
     Needs needs;
 } handlers[JOB_KINDS] = {
     [JOB_PREPARE] = {do_prepare, NEEDS_ID},
-    [JOB_CLAIM] = {do_claim, NEEDS_TENANT},
+    [JOB_CLAIM] = {do_claim, NEEDS_SESSION},
     [JOB_ADOPT] = {do_adopt, NEEDS_ID},
-    [JOB_REPORTED] = {do_reported, NEEDS_TENANT},
-    [JOB_BASELINE] = {do_baseline, NEEDS_TENANT},
-    [JOB_PUBLISH] = {do_publish, NEEDS_TENANT},
-    [JOB_ACCEPT] = {do_accept, NEEDS_TENANT},
-    [JOB_PUT] = {do_put, NEEDS_TENANT},
-    [JOB_STORE] = {do_store, NEEDS_TENANT},
-    [JOB_FORGET_UPLOADS] = {do_forget_uploads, NEEDS_TENANT},
-    [JOB_GET] = {do_get, NEEDS_TENANT},
+    [JOB_REPORTED] = {do_reported, NEEDS_SESSION},
+    [JOB_BASELINE] = {do_baseline, NEEDS_SESSION},
+    [JOB_PUBLISH] = {do_publish, NEEDS_SESSION},
+    [JOB_ACCEPT] = {do_accept, NEEDS_SESSION},
+    [JOB_PUT] = {do_put, NEEDS_SESSION},
+    [JOB_STORE] = {do_store, NEEDS_SESSION},
+    [JOB_FORGET_UPLOADS] = {do_forget_uploads, NEEDS_SESSION},
+    [JOB_GET] = {do_get, NEEDS_SESSION},
     [JOB_READ_PUBLISHED] = {do_read_published, NEEDS_NOTHING},
-    [JOB_TAKE] = {do_take, NEEDS_TENANT},
-    [JOB_KEEP] = {do_keep, NEEDS_TENANT},
-    [JOB_GIVE_UP] = {do_give_up, NEEDS_TENANT},
-    [JOB_FIND] = {do_find, NEEDS_TENANT},
-    [JOB_LIST] = {do_list, NEEDS_TENANT},
-    [JOB_DROP] = {do_drop, NEEDS_TENANT},
-    [JOB_PRUNE] = {do_prune, NEEDS_TENANT},
-    [JOB_STAGE] = {do_stage, NEEDS_TENANT},
-    [JOB_UNSTAGE] = {do_unstage, NEEDS_TENANT},
-    [JOB_RESTORE] = {do_restore, NEEDS_TENANT},
-    [JOB_FORK] = {do_fork, NEEDS_TENANT},
-    [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_TENANT},
+    [JOB_TAKE] = {do_take, NEEDS_SESSION},
+    [JOB_KEEP] = {do_keep, NEEDS_SESSION},
+    [JOB_GIVE_UP] = {do_give_up, NEEDS_SESSION},
+    [JOB_FIND] = {do_find, NEEDS_SESSION},
+    [JOB_LIST] = {do_list, NEEDS_SESSION},
+    [JOB_DROP] = {do_drop, NEEDS_SESSION},
+    [JOB_PRUNE] = {do_prune, NEEDS_SESSION},
+    [JOB_STAGE] = {do_stage, NEEDS_SESSION},
+    [JOB_UNSTAGE] = {do_unstage, NEEDS_SESSION},
+    [JOB_RESTORE] = {do_restore, NEEDS_SESSION},
+    [JOB_FORK] = {do_fork, NEEDS_SESSION},
+    [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_SESSION},
     [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},
     [JOB_SWEEP_TEMPLATES] = {do_sweep_templates, NEEDS_NOTHING},
-    [JOB_REMOVE] = {do_remove, NEEDS_TENANT},
-    [JOB_LEAVE] = {do_leave, NEEDS_TENANT},
+    [JOB_REMOVE] = {do_remove, NEEDS_SESSION},
+    [JOB_LEAVE] = {do_leave, NEEDS_SESSION},
     [JOB_SWEEP_REMOVED] = {do_sweep_removed, NEEDS_NOTHING},
     [JOB_SWEEP] = {do_sweep, NEEDS_NOTHING},
     [JOB_REVIEW] = {do_review, NEEDS_NOTHING},
-    [JOB_FORGET_MEMORY] = {do_forget_memory, NEEDS_TENANT},
-    [JOB_PACKAGES_TAKE] = {do_packages_take, NEEDS_TENANT},
+    [JOB_FORGET_MEMORY] = {do_forget_memory, NEEDS_SESSION},
+    [JOB_PACKAGES_TAKE] = {do_packages_take, NEEDS_SESSION},
     [JOB_PACKAGES_FIND] = {do_packages_find, NEEDS_NOTHING},
     [JOB_PACKAGES_TRIM] = {do_packages_trim, NEEDS_NOTHING},
-    [JOB_SYNC] = {do_sync, NEEDS_TENANT},
+    [JOB_SYNC] = {do_sync, NEEDS_SESSION},
 };
 
 /* Copies the id of a session, which is one plain component of a path. To be freed; NULL with the job's
  * problem set. */
-char *job_id(KeeperJob *job, Text id)
+char *job_id(FileServiceJob *job, Text id)
 {
     _cleanup_(freep) char *copy = text_dup(id);
 
@@ -136,7 +136,7 @@ char *job_id(KeeperJob *job, Text id)
 }
 
 /* Sets the session. -EPROTO with the problem set. */
-static int find_session(KeeperJob *job)
+static int find_session(FileServiceJob *job)
 {
     Needs needs = handlers[job->kind].needs;
     /* Every request that is about a session begins as this one does. */
@@ -148,7 +148,7 @@ static int find_session(KeeperJob *job)
         return -EPROTO;
     if (needs == NEEDS_ID)
         return 0;
-    job->session = file_session_find(job->keeper, id);
+    job->session = file_session_find(job->file_service, id);
     if (!job->session)
         return problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", id);
     if (job->session->filling) {
@@ -160,7 +160,7 @@ static int find_session(KeeperJob *job)
 }
 
 /* -EPROTO with the problem set. */
-static int decode(KeeperJob *job)
+static int decode(FileServiceJob *job)
 {
     const JobType *type = job_type((JobKind)job->message.kind);
 
@@ -171,18 +171,22 @@ static int decode(KeeperJob *job)
     return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
 }
 
-int keeper_take(Keeper *keeper, Buf *request, Problem *problem)
+int file_service_take(FileService *file_service, Buf *request, Problem *problem)
 {
-    KeeperJob *job = calloc(1, sizeof(*job));
+    FileServiceJob *job = calloc(1, sizeof(*job));
 
     if (!job) {
         buf_deinit(request);
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     }
-    *job = (KeeperJob){
-        .keeper = keeper, .bytes = *request, .store = -1, .files = -1, .passed = -1, .problem = PROBLEM_NULL};
+    *job = (FileServiceJob){.file_service = file_service,
+                            .bytes = *request,
+                            .store = -1,
+                            .files = -1,
+                            .passed = -1,
+                            .problem = PROBLEM_NULL};
     *request = BUF_NULL;
-    keeper->jobs++;
+    file_service->jobs++;
     if (message_decode(&job->message, buf_head(&job->bytes), job->bytes.size, problem) < 0) {
         job_free(job);
         return -EPROTO;
@@ -197,45 +201,45 @@ int keeper_take(Keeper *keeper, Buf *request, Problem *problem)
 
 /* ---- its life ---- */
 
-size_t keeper_jobs(const Keeper *keeper)
+size_t file_service_jobs(const FileService *file_service)
 {
-    return keeper->jobs;
+    return file_service->jobs;
 }
 
-int keeper_new(Keeper **ret, Loop *loop, const KeeperConfig *config)
+int file_service_new(FileService **ret, Loop *loop, const FileServiceConfig *config)
 {
-    Keeper *keeper _cleanup_(keeper_freep) = calloc(1, sizeof(*keeper));
+    FileService *file_service _cleanup_(file_service_freep) = calloc(1, sizeof(*file_service));
     int r;
 
-    if (!keeper)
+    if (!file_service)
         return -ENOMEM;
-    keeper->config = *config;
-    keeper->state_dir = strdup(config->state_dir);
-    if (!keeper->state_dir)
+    file_service->config = *config;
+    file_service->state_dir = strdup(config->state_dir);
+    if (!file_service->state_dir)
         return -ENOMEM;
-    keeper->config.state_dir = keeper->state_dir;
-    r = worker_new(&keeper->worker, loop, WORKER_THREADS, WORKER_NICE);
+    file_service->config.state_dir = file_service->state_dir;
+    r = worker_new(&file_service->worker, loop, WORKER_THREADS, WORKER_NICE);
     if (r == 0)
-        r = worker_new(&keeper->makers, loop, MAKER_THREADS, MAKER_NICE);
+        r = worker_new(&file_service->makers, loop, MAKER_THREADS, MAKER_NICE);
     if (r == 0)
-        r = worker_new(&keeper->removers, loop, REMOVER_THREADS, REMOVER_NICE);
+        r = worker_new(&file_service->removers, loop, REMOVER_THREADS, REMOVER_NICE);
     if (r == 0)
-        *ret = take(keeper);
+        *ret = take(file_service);
     return r;
 }
 
-Keeper *keeper_free(Keeper *keeper)
+FileService *file_service_free(FileService *file_service)
 {
     FileSession *session, *next;
 
-    if (!keeper)
+    if (!file_service)
         return NULL;
-    worker_free(keeper->makers);
-    worker_free(keeper->worker);
-    HASH_ITER (by_id, keeper->sessions, session, next)
+    worker_free(file_service->makers);
+    worker_free(file_service->worker);
+    HASH_ITER (by_id, file_service->sessions, session, next)
         file_session_remove(session, false);
-    worker_free(keeper->removers);
-    free(keeper->state_dir);
-    free(keeper);
+    worker_free(file_service->removers);
+    free(file_service->state_dir);
+    free(file_service);
     return NULL;
 }

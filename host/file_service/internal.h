@@ -1,4 +1,4 @@
-/* Shared by the files of the keeper, and included by nobody else. */
+/* Shared by the files of the file service, and included by nobody else. */
 #pragma once
 
 #include <uthash.h>
@@ -7,7 +7,7 @@
 #include "host/files/leftovers.h"
 #include "host/files/package_store.h"
 #include "host/files/sessiondir.h"
-#include "host/keeper/keeper.h"
+#include "host/file_service/file_service.h"
 
 typedef enum ArtifactsPlace {
     PLACE_SESSION, /* /session/artifacts */
@@ -17,19 +17,19 @@ typedef enum ArtifactsPlace {
 
 /* A session whose files are here. */
 typedef struct FileSession {
-    Keeper *keeper;
+    FileService *file_service;
     SessionDir directory;
     Artifacts *artifacts[PLACES]; /* NULL while they are not watched */
     unsigned told[PLACES];        /* number of the watch whose descriptor the asker has */
     bool filling;                 /* it is being prepared: nothing else is done meanwhile */
-    List copies;                  /* KeeperJob.in_copies: of its files, one at a time */
+    List copies;                  /* FileServiceJob.in_copies: of its files, one at a time */
     unsigned jobs;                /* under way; they go on when it is gone */
     bool gone;
     UT_hash_handle by_id;
 } FileSession;
 
-struct Keeper {
-    KeeperConfig config;
+struct FileService {
+    FileServiceConfig config;
     char *state_dir;
     Worker *worker;   /* copies and hashes */
     Worker *makers;   /* make disks: somebody waits for them */
@@ -39,9 +39,9 @@ struct Keeper {
 };
 
 /* A request, until it is answered. */
-typedef struct KeeperJob {
+typedef struct FileServiceJob {
     WorkerJob work;
-    Keeper *keeper;
+    FileService *file_service;
     uint64_t id;
     JobKind kind;
     Buf bytes; /* memory of `message` */
@@ -58,7 +58,7 @@ typedef struct KeeperJob {
     Leftovers leftovers, saved;
     PackageSet packages;
     Problem problem;
-} KeeperJob;
+} FileServiceJob;
 
 /* ---- answering: each ends the job ---- */
 
@@ -66,32 +66,32 @@ typedef struct KeeperJob {
 #define job_done_with(job, type, body, descriptors)                                                          \
     job_answer(job, SCHEMA(type), (const type *){body}, descriptors)
 /* The descriptors are taken over; NULL: none. */
-void job_answer(KeeperJob *job, const Schema *schema, const void *body, Descriptors *descriptors);
-void job_end(KeeperJob *job); /* JobNothing, or its problem if it has one */
-void job_fail(KeeperJob *job);
-void job_fail_errno(KeeperJob *job, const char *what, int error);
+void job_answer(FileServiceJob *job, const Schema *schema, const void *body, Descriptors *descriptors);
+void job_end(FileServiceJob *job); /* JobNothing, or its problem if it has one */
+void job_fail(FileServiceJob *job);
+void job_fail_errno(FileServiceJob *job, const char *what, int error);
 
 /* A copy of an id from within a request, which can be that of a directory. Otherwise NULL, and the problem is
  * set. */
-char *job_id(KeeperJob *job, Text id);
+char *job_id(FileServiceJob *job, Text id);
 
 /* ---- sessions ---- */
 
-FileSession *file_session_find(Keeper *keeper, const char *id);
+FileSession *file_session_find(FileService *file_service, const char *id);
 /* With what is there of it, or forgetting it. */
 void file_session_remove(FileSession *session, bool discard);
 /* Returns whether something of that id belongs to a session that is open. */
-bool file_sessions_use(void *keeper, const char *id);
+bool file_sessions_use(void *file_service, const char *id);
 /* A job that holds on to it, and lets it go. */
-void file_session_hold(KeeperJob *job);
-void file_session_release(KeeperJob *job);
+void file_session_hold(FileServiceJob *job);
+void file_session_release(FileServiceJob *job);
 
 /* Begins to watch its artifacts; `looks`: no cell of an honest asker can have left any yet, and a call that
  * leaves none is not dirty, though it be the first. 0, or -EPROTO with the problem set and nothing watched.
  */
 int file_session_watch(FileSession *session, uint64_t bytes, uint64_t files, bool looks, Problem *problem);
 /* Answers with what is watched, and ends the job. */
-void job_answer_watched(KeeperJob *job);
+void job_answer_watched(FileServiceJob *job);
 
 static inline uid_t reader_of(uint64_t given)
 {
@@ -100,7 +100,7 @@ static inline uid_t reader_of(uint64_t given)
 
 /* ---- what is done: each function ends its job, now or later ---- */
 
-typedef void JobHandler(KeeperJob *job);
+typedef void JobHandler(FileServiceJob *job);
 
 /* sessions.c */
 JobHandler do_prepare, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;

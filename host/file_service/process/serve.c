@@ -1,12 +1,12 @@
-#include "host/keeper/process/serve.h"
+#include "host/file_service/process/serve.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host/files/session_disk.h"
-#include "host/keeper/keeper.h"
-#include "host/keeper/protocol.h"
+#include "host/file_service/file_service.h"
+#include "host/file_service/protocol.h"
 #include "host/privilege/launcher_protocol.h"
 #include "proto/base/log.h"
 
@@ -68,11 +68,11 @@ int disks_elsewhere(Loop *loop, int socket)
 
 /* Beyond that no request is taken until others are answered, and answers are read. */
 #define JOBS_MAX 64u
-static const IpcLimits limits = {.frame = KEEPER_REQUEST_MAX, .out = 64u << 20, .most = SIZE_MAX};
+static const IpcLimits limits = {.frame = FILE_SERVICE_REQUEST_MAX, .out = 64u << 20, .most = SIZE_MAX};
 
 typedef struct Service {
     Loop *loop;
-    Keeper *keeper;
+    FileService *file_service;
     Ipc ipc;   /* to the controller */
     int error; /* why it ends */
 } Service;
@@ -85,7 +85,7 @@ static void stop(Service *service, int error)
 
 static void take_turns(Service *service)
 {
-    ipc_pause(&service->ipc, keeper_jobs(service->keeper) >= JOBS_MAX);
+    ipc_pause(&service->ipc, file_service_jobs(service->file_service) >= JOBS_MAX);
 }
 
 static void on_answer(void *userdata, uint64_t id, Buf *answer, Descriptors *descriptors)
@@ -103,7 +103,7 @@ static int on_frame(Ipc *ipc, Buf *bytes, Descriptors *descriptors)
     Service *service = container_of(ipc, Service, ipc);
     Problem problem = PROBLEM_NULL;
 
-    if (descriptors->n > 0 || keeper_take(service->keeper, bytes, &problem) < 0)
+    if (descriptors->n > 0 || file_service_take(service->file_service, bytes, &problem) < 0)
         return -EBADMSG;
     take_turns(service);
     return 0;
@@ -118,14 +118,14 @@ static const IpcEvents ipc_events = {.frame = on_frame, .lost = on_lost};
 
 static int begin(Service *service, const FilesWorker *worker)
 {
-    const KeeperConfig config = {
+    const FileServiceConfig config = {
         .state_dir = worker->state_dir, .has_disks = true, .answer = on_answer, .userdata = service};
     int r = loop_new(&service->loop);
 
     if (r == 0)
         r = disks_elsewhere(service->loop, worker->launcher);
     if (r == 0)
-        r = keeper_new(&service->keeper, service->loop, &config);
+        r = file_service_new(&service->file_service, service->loop, &config);
     if (r == 0)
         r = ipc_open(&service->ipc, service->loop, worker->controller, &limits, &ipc_events);
     return r;
@@ -143,7 +143,7 @@ int files_worker_run(const FilesWorker *worker, Problem *problem)
         r = service.error;
     /* Jobs under way end; nobody hears of it. */
     ipc_close(&service.ipc);
-    keeper_free(service.keeper);
+    file_service_free(service.file_service);
     loop_free(service.loop);
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "the files worker ends: %s", strerror(-r)) : 0;
 }

@@ -1,4 +1,4 @@
-#include "host/keeper/client/session_files.h"
+#include "host/file_service/client/session_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ typedef struct Noted {
     Buf files;
 } Noted;
 
-static int ask(SessionFiles *files, const FilesAsk *what, const void *request, KeeperDone *answered)
+static int ask(SessionFiles *files, const FilesAsk *what, const void *request, FileServiceDone *answered)
 {
     FilesAsk *ask = malloc(sizeof(*ask));
     int r;
@@ -40,7 +40,7 @@ static int ask(SessionFiles *files, const FilesAsk *what, const void *request, K
     *ask = *what;
     ask->files = files;
     list_append(&files->asked, &ask->link);
-    r = keeper_ask(files->keeper, files->user, ask->kind, request, answered, ask);
+    r = file_service_ask(files->file_service, files->user, ask->kind, request, answered, ask);
     if (r == 0)
         return 0;
     list_remove(&ask->link);
@@ -60,13 +60,13 @@ static FilesAsk take_asked(void *userdata)
 
 bool session_files_dirty(const SessionFiles *files, FilesPlace place)
 {
-    const Lookout *lookout = &files->lookouts[place];
+    const PlaceWatch *watch = &files->watches[place];
     const FilesAsk *ask;
 
     list_foreach (ask, &files->asked, FilesAsk, link)
         if (ask->place == place || ask->place == FILES_PLACES)
             return true;
-    return lookout->pending || watch_fd_pending(lookout->fd);
+    return watch->pending || watch_fd_pending(watch->fd);
 }
 
 /* ---- what was reported ---- */
@@ -122,7 +122,7 @@ int session_files_put_reported(SessionFiles *files, FilesPut *put, void *userdat
     return 0;
 }
 
-static void on_reported(void *userdata, KeeperAnswer *answer)
+static void on_reported(void *userdata, FileServiceAnswer *answer)
 {
     FilesAsk asked = take_asked(userdata);
 
@@ -176,23 +176,23 @@ static ArtifactList *list_of(const JobPublished *published)
     return list;
 }
 
-static void look_elsewhere(Lookout *lookout, const JobPublished *published, Descriptors *descriptors)
+static void watch_again(PlaceWatch *watch, const JobPublished *published, Descriptors *descriptors)
 {
-    lookout->pending = published->pending;
+    watch->pending = published->pending;
     if (published->moved) {
-        closep(&lookout->fd);
-        lookout->fd = descriptors_take(descriptors, 0);
+        closep(&watch->fd);
+        watch->fd = descriptors_take(descriptors, 0);
     }
 }
 
-static void on_published(void *userdata, KeeperAnswer *answer)
+static void on_published(void *userdata, FileServiceAnswer *answer)
 {
     FilesAsk asked = take_asked(userdata);
     const JobPublished *published = answer->body ? &answer->body->as_PUBLISH : NULL;
     ArtifactList *list = published && asked.kind == JOB_PUBLISH ? list_of(published) : NULL;
 
     if (asked.files && published) {
-        look_elsewhere(&asked.files->lookouts[asked.place], published, &answer->descriptors);
+        watch_again(&asked.files->watches[asked.place], published, &answer->descriptors);
         note(asked.files, &published->noted);
     }
     asked.published(asked.userdata, list);
@@ -218,11 +218,11 @@ int session_files_accept(SessionFiles *files, FilesPublished *done, void *userda
 
 /* ---- the files of a sandbox ---- */
 
-void session_files_init(SessionFiles *files, KeeperClient *keeper)
+void session_files_init(SessionFiles *files, FileServiceClient *file_service)
 {
-    *files = (SessionFiles){.keeper = keeper};
+    *files = (SessionFiles){.file_service = file_service};
     for (FilesPlace place = 0; place < FILES_PLACES; place++)
-        files->lookouts[place].fd = -1;
+        files->watches[place].fd = -1;
     list_init(&files->asked);
     list_init(&files->noted);
 }
@@ -230,12 +230,12 @@ void session_files_init(SessionFiles *files, KeeperClient *keeper)
 /* Forgets them: whoever waits for a publication is told all the same. */
 static void forget(SessionFiles *files)
 {
-    KeeperClient *keeper = files->keeper;
+    FileServiceClient *file_service = files->file_service;
     uid_t user = files->user;
     FilesAsk *ask;
 
     for (FilesPlace place = 0; place < FILES_PLACES; place++)
-        close_fd(&files->lookouts[place].fd);
+        close_fd(&files->watches[place].fd);
     list_foreach (ask, &files->asked, FilesAsk, link) {
         ask->files = NULL;
         list_remove(&ask->link);
@@ -245,7 +245,7 @@ static void forget(SessionFiles *files)
     free(files->id);
     free(files->files_path);
     free(files->scratch_path);
-    session_files_init(files, keeper);
+    session_files_init(files, file_service);
     files->user = user;
 }
 
@@ -271,9 +271,9 @@ static bool name(SessionFiles *files, const FilesSpec *spec, Problem *problem)
     return false;
 }
 
-static void look_out(SessionFiles *files, const JobWatched *watched, Descriptors *descriptors)
+static void watch_places(SessionFiles *files, const JobWatched *watched, Descriptors *descriptors)
 {
-    Lookout *session = &files->lookouts[FILES_SESSION], *work = &files->lookouts[FILES_WORK];
+    PlaceWatch *session = &files->watches[FILES_SESSION], *work = &files->watches[FILES_WORK];
 
     session->pending = watched->pending;
     if (watched->watched)
@@ -283,7 +283,7 @@ static void look_out(SessionFiles *files, const JobWatched *watched, Descriptors
         work->fd = descriptors_take(descriptors, watched->watched);
 }
 
-static void on_watched(void *userdata, KeeperAnswer *answer)
+static void on_watched(void *userdata, FileServiceAnswer *answer)
 {
     FilesAsk asked = take_asked(userdata);
 
@@ -291,7 +291,7 @@ static void on_watched(void *userdata, KeeperAnswer *answer)
         return;
     if (!answer->problem) {
         asked.files->state = FILES_THERE;
-        look_out(asked.files, &answer->body->as_PREPARE, &answer->descriptors);
+        watch_places(asked.files, &answer->body->as_PREPARE, &answer->descriptors);
     } else if (asked.kind != JOB_CLAIM) {
         asked.files->state = asked.kind == JOB_ADOPT ? FILES_AMISS : FILES_NONE;
     }
@@ -364,7 +364,7 @@ int session_files_adopt(SessionFiles *files, const FilesSpec *spec, bool mounts,
     return -EPROTO;
 }
 
-static void on_synced(void *userdata, KeeperAnswer *answer)
+static void on_synced(void *userdata, FileServiceAnswer *answer)
 {
     if (answer->problem)
         log_warn("saved session not synced", "reason=%s", answer->problem->text);
@@ -374,7 +374,7 @@ void session_files_sync(SessionFiles *files)
 {
     const JobOf request = {.id = text_of(files->id)};
 
-    if (keeper_ask(files->keeper, files->user, JOB_SYNC, &request, on_synced, NULL) < 0)
+    if (file_service_ask(files->file_service, files->user, JOB_SYNC, &request, on_synced, NULL) < 0)
         log_warn("saved session not synced", "reason=out of memory");
 }
 
@@ -383,13 +383,13 @@ void session_files_reported(SessionFiles *files, const msgpack_object_array *rep
     const JobReported request = {.id = text_of(files->id), .files = {.array = reported}};
 
     files->has_reported = true;
-    keeper_tell(files->keeper, JOB_REPORTED, &request);
+    file_service_tell(files->file_service, JOB_REPORTED, &request);
 }
 
 static void end(SessionFiles *files, JobKind kind)
 {
     if (files->state != FILES_NONE)
-        keeper_tell(files->keeper, kind, &(JobOf){.id = text_of(files->id)});
+        file_service_tell(files->file_service, kind, &(JobOf){.id = text_of(files->id)});
     forget(files);
 }
 

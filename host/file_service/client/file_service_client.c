@@ -1,17 +1,17 @@
-#include "host/keeper/client/keeper_client.h"
+#include "host/file_service/client/file_service_client.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "host/keeper/keeper.h"
-#include "host/keeper/protocol.h"
+#include "host/file_service/file_service.h"
+#include "host/file_service/protocol.h"
 #include "proto/base/clock.h"
 #include "proto/base/list.h"
 #include "proto/base/log.h"
 
 /* Requests of a lane that are under way at once, and those of them that may be one user's: as many as the
- * keeper has threads for copies (see keeper.c). A request that waited there would wait behind all; here it
- * waits behind its user's. */
+ * file service has threads for copies (see file_service.c). A request that waited there would wait behind
+ * all; here it waits behind its user's. */
 #define UNDER_WAY_MAX     4u
 #define UNDER_WAY_OF_USER 3u
 /* For answers in a turn of the loop. */
@@ -35,22 +35,22 @@ typedef struct Queue {
     List link; /* Lane.queues */
     uid_t user;
     unsigned under_way;
-    List waiting; /* KeeperAsk.in_queue */
+    List waiting; /* FileServiceAsk.in_queue */
 } Queue;
 
-struct KeeperClient {
+struct FileServiceClient {
     Loop *loop;
     Lane lanes[LANES];
-    bool sending;   /* amid what waits */
-    Keeper *keeper; /* in this process; or NULL, and */
-    Ipc ipc;        /* to another */
-    List asks;      /* without an answer so far, in the order they were made */
-    List late;      /* KeeperAsk: answers to be told */
+    bool sending;              /* amid what waits */
+    FileService *file_service; /* in this process; or NULL, and */
+    Ipc ipc;                   /* to another */
+    List asks;                 /* without an answer so far, in the order they were made */
+    List late;                 /* FileServiceAsk: answers to be told */
     LoopIdle tell_late;
     uint64_t last_id;
 };
 
-typedef struct KeeperAsk {
+typedef struct FileServiceAsk {
     List link;
     List in_queue; /* while it waits */
     Queue *queue;  /* of a slow one */
@@ -58,13 +58,13 @@ typedef struct KeeperAsk {
     Buf request; /* until it is sent */
     uint64_t id;
     const JobType *type;
-    KeeperDone *done;
+    FileServiceDone *done;
     void *userdata;
     Buf answer;
     Descriptors descriptors;
-} KeeperAsk;
+} FileServiceAsk;
 
-static void ask_free(KeeperAsk *ask)
+static void ask_free(FileServiceAsk *ask)
 {
     list_remove(&ask->in_queue);
     buf_deinit(&ask->request);
@@ -75,7 +75,7 @@ static void ask_free(KeeperAsk *ask)
 
 /* ---- what waits ---- */
 
-static void send_waiting(KeeperClient *client);
+static void send_waiting(FileServiceClient *client);
 
 static Queue *queue_of(Lane *lane, uid_t user)
 {
@@ -102,7 +102,7 @@ static void queue_free_unused(Queue *queue)
 }
 
 /* The next one that may be sent; its user comes last from now on. */
-static KeeperAsk *next_waiting(Lane *lane)
+static FileServiceAsk *next_waiting(Lane *lane)
 {
     Queue *queue;
 
@@ -116,13 +116,13 @@ static KeeperAsk *next_waiting(Lane *lane)
         list_remove(first);
         list_remove(&queue->link);
         list_append(&lane->queues, &queue->link);
-        return list_entry(first, KeeperAsk, in_queue);
+        return list_entry(first, FileServiceAsk, in_queue);
     }
     return NULL;
 }
 
 /* Takes an ask that has its answer off its lane, and sends those that wait. */
-static void over(KeeperClient *client, KeeperAsk *ask)
+static void over(FileServiceClient *client, FileServiceAsk *ask)
 {
     if (!ask->lane)
         return;
@@ -134,11 +134,11 @@ static void over(KeeperClient *client, KeeperAsk *ask)
 
 /* ---- what comes back ---- */
 
-static KeeperAsk *take_ask(KeeperClient *client, uint64_t id)
+static FileServiceAsk *take_ask(FileServiceClient *client, uint64_t id)
 {
-    KeeperAsk *ask;
+    FileServiceAsk *ask;
 
-    list_foreach (ask, &client->asks, KeeperAsk, link)
+    list_foreach (ask, &client->asks, FileServiceAsk, link)
         if (ask->id == id) {
             list_remove(&ask->link);
             return ask;
@@ -156,8 +156,8 @@ static int decode_failed(const Message *message, Problem *ret)
     return -EPROTO;
 }
 
-/* 0, or -EPROTO with the problem set: that of the keeper, or one with its answer. */
-static int decode(JobAnswer *ret, const KeeperAsk *ask, Message *message, Problem *problem)
+/* 0, or -EPROTO with the problem set: that of the file service, or one with its answer. */
+static int decode(JobAnswer *ret, const FileServiceAsk *ask, Message *message, Problem *problem)
 {
     if (ask->answer.size == 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
@@ -169,13 +169,13 @@ static int decode(JobAnswer *ret, const KeeperAsk *ask, Message *message, Proble
 }
 
 /* Frees it. */
-static void tell(KeeperAsk *ask)
+static void tell(FileServiceAsk *ask)
 {
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
     JobAnswer body;
     bool failed = decode(&body, ask, &message, &problem) < 0;
-    KeeperAnswer answer = {
+    FileServiceAnswer answer = {
         .problem = failed ? &problem : NULL,
         .body = failed ? NULL : &body,
         .descriptors = ask->descriptors,
@@ -191,20 +191,20 @@ static void tell(KeeperAsk *ask)
 /* Tells what there is time for in a turn of the loop: an answer may be a megabyte to be passed on. */
 static void tell_late(LoopIdle *idle)
 {
-    KeeperClient *client = container_of(idle, KeeperClient, tell_late);
+    FileServiceClient *client = container_of(idle, FileServiceClient, tell_late);
     uint64_t began = clock_now();
     List *link;
 
     while ((link = list_first(&client->late)) && clock_now() - began < TURN_TIME) {
         list_remove(link);
-        tell(list_entry(link, KeeperAsk, link));
+        tell(list_entry(link, FileServiceAsk, link));
     }
     if (!list_empty(&client->late))
         loop_idle_add(client->loop, idle, tell_late);
 }
 
 /* Tells an answer once nothing else happens: it may come while somebody asks. */
-static void settle(KeeperClient *client, KeeperAsk *ask, Buf *bytes, Descriptors *descriptors)
+static void settle(FileServiceClient *client, FileServiceAsk *ask, Buf *bytes, Descriptors *descriptors)
 {
     ask->answer = *bytes;
     ask->descriptors = *descriptors;
@@ -223,7 +223,7 @@ static void on_answer(void *userdata, uint64_t id, Buf *bytes, Descriptors *desc
 /* ---- the other process ---- */
 
 /* Sessions live on, and whoever comes next adopts them: as after a crash of ours. */
-static _Noreturn void end_without_keeper(int error)
+static _Noreturn void end_without_file_service(int error)
 {
     log_error("files worker lost", "error=%s", strerror(-error));
     _exit(1);
@@ -239,18 +239,18 @@ static uint64_t id_of(const Buf *bytes)
 
 static int on_frame(Ipc *ipc, Buf *bytes, Descriptors *descriptors)
 {
-    KeeperClient *client = container_of(ipc, KeeperClient, ipc);
-    KeeperAsk *ask = take_ask(client, id_of(bytes));
+    FileServiceClient *client = container_of(ipc, FileServiceClient, ipc);
+    FileServiceAsk *ask = take_ask(client, id_of(bytes));
 
     if (!ask)
-        end_without_keeper(-EBADMSG);
+        end_without_file_service(-EBADMSG);
     settle(client, ask, bytes, descriptors);
     return 0;
 }
 
 static void on_lost(Ipc *ipc, int error)
 {
-    end_without_keeper(error);
+    end_without_file_service(error);
 }
 
 static const IpcEvents ipc_events = {.frame = on_frame, .lost = on_lost};
@@ -258,14 +258,15 @@ static const IpcEvents ipc_events = {.frame = on_frame, .lost = on_lost};
 /* ---- asking ---- */
 
 /* NULL without memory for it. */
-static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *request, KeeperDone *done,
-                          void *userdata)
+static FileServiceAsk *add_ask(FileServiceClient *client, JobKind kind, const void *request,
+                               FileServiceDone *done, void *userdata)
 {
-    KeeperAsk *ask = calloc(1, sizeof(*ask));
+    FileServiceAsk *ask = calloc(1, sizeof(*ask));
 
     if (!ask)
         return NULL;
-    *ask = (KeeperAsk){.id = ++client->last_id, .type = job_type(kind), .done = done, .userdata = userdata};
+    *ask =
+        (FileServiceAsk){.id = ++client->last_id, .type = job_type(kind), .done = done, .userdata = userdata};
     list_init(&ask->in_queue);
     list_init(&ask->link);
     if (message_append(&ask->request, (MessageKind)kind, ask->id, ask->type->request(), request) < 0) {
@@ -276,18 +277,18 @@ static KeeperAsk *add_ask(KeeperClient *client, JobKind kind, const void *reques
     return ask;
 }
 
-static int hand_over(KeeperClient *client, Buf *bytes)
+static int hand_over(FileServiceClient *client, Buf *bytes)
 {
     Problem problem = PROBLEM_NULL;
     Descriptors none = {0};
 
-    if (!client->keeper)
+    if (!client->file_service)
         return ipc_send_frame(&client->ipc, bytes, &none) == -ENOMEM ? -ENOMEM : 0;
-    return keeper_take(client->keeper, bytes, &problem);
+    return file_service_take(client->file_service, bytes, &problem);
 }
 
 /* Sends it; an answer may be there when this returns. */
-static void send_ask(KeeperClient *client, KeeperAsk *ask)
+static void send_ask(FileServiceClient *client, FileServiceAsk *ask)
 {
     Buf bytes = ask->request;
     uint64_t id = ask->id;
@@ -299,13 +300,13 @@ static void send_ask(KeeperClient *client, KeeperAsk *ask)
 }
 
 /* An answer may come amid this, and have more sent. */
-static void send_waiting(KeeperClient *client)
+static void send_waiting(FileServiceClient *client)
 {
     if (client->sending)
         return;
     client->sending = true;
     for (size_t i = 0; i < LANES; i++) {
-        KeeperAsk *ask;
+        FileServiceAsk *ask;
 
         while ((ask = next_waiting(&client->lanes[i]))) {
             ask->lane->under_way++;
@@ -316,12 +317,12 @@ static void send_waiting(KeeperClient *client)
     client->sending = false;
 }
 
-int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *request, KeeperDone *done,
-               void *userdata)
+int file_service_ask(FileServiceClient *client, uid_t user, JobKind kind, const void *request,
+                     FileServiceDone *done, void *userdata)
 {
     Lane *lane = &client->lanes[kind == JOB_PREPARE ? LANE_DISKS : LANE_COPIES];
     Queue *queue = job_type(kind)->slow ? queue_of(lane, user) : NULL;
-    KeeperAsk *ask = add_ask(client, kind, request, done, userdata);
+    FileServiceAsk *ask = add_ask(client, kind, request, done, userdata);
 
     if (ask && queue) {
         ask->lane = lane;
@@ -342,7 +343,7 @@ int keeper_ask(KeeperClient *client, uid_t user, JobKind kind, const void *reque
     return 0;
 }
 
-static void on_told(void *userdata, KeeperAnswer *answer)
+static void on_told(void *userdata, FileServiceAnswer *answer)
 {
     const JobType *type = userdata;
 
@@ -351,19 +352,19 @@ static void on_told(void *userdata, KeeperAnswer *answer)
                  answer->problem->text);
 }
 
-void keeper_tell(KeeperClient *client, JobKind kind, const void *request)
+void file_service_tell(FileServiceClient *client, JobKind kind, const void *request)
 {
     const JobType *type = job_type(kind);
 
-    if (keeper_ask(client, NOBODYS, kind, request, on_told, (void *)type) < 0)
+    if (file_service_ask(client, NOBODYS, kind, request, on_told, (void *)type) < 0)
         log_warn("files of a session not kept as asked", "job=%s reason=out of memory", type->name);
 }
 
 /* ---- its life ---- */
 
-static KeeperClient *client_alloc(Loop *loop)
+static FileServiceClient *client_alloc(Loop *loop)
 {
-    KeeperClient *client = calloc(1, sizeof(*client));
+    FileServiceClient *client = calloc(1, sizeof(*client));
 
     if (!client)
         return NULL;
@@ -375,25 +376,25 @@ static KeeperClient *client_alloc(Loop *loop)
     return client;
 }
 
-int keeper_client_new(KeeperClient **ret, Loop *loop, const char *state_dir, bool has_disks)
+int file_service_client_new(FileServiceClient **ret, Loop *loop, const char *state_dir, bool has_disks)
 {
-    KeeperClient *client _cleanup_(keeper_client_freep) = client_alloc(loop);
-    KeeperConfig config = {
+    FileServiceClient *client _cleanup_(file_service_client_freep) = client_alloc(loop);
+    FileServiceConfig config = {
         .state_dir = state_dir, .has_disks = has_disks, .answer = on_answer, .userdata = client};
     int r;
 
     if (!client)
         return -ENOMEM;
-    r = keeper_new(&client->keeper, loop, &config);
+    r = file_service_new(&client->file_service, loop, &config);
     if (r == 0)
         *ret = take(client);
     return r;
 }
 
-int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd)
+int file_service_client_connect(FileServiceClient **ret, Loop *loop, int fd)
 {
-    static const IpcLimits limits = {.frame = KEEPER_ANSWER_MAX, .out = SIZE_MAX, .most = SIZE_MAX};
-    KeeperClient *client _cleanup_(keeper_client_freep) = client_alloc(loop);
+    static const IpcLimits limits = {.frame = FILE_SERVICE_ANSWER_MAX, .out = SIZE_MAX, .most = SIZE_MAX};
+    FileServiceClient *client _cleanup_(file_service_client_freep) = client_alloc(loop);
     int r;
 
     if (!client) {
@@ -406,18 +407,18 @@ int keeper_client_connect(KeeperClient **ret, Loop *loop, int fd)
     return r;
 }
 
-KeeperClient *keeper_client_free(KeeperClient *client)
+FileServiceClient *file_service_client_free(FileServiceClient *client)
 {
     uint64_t now, end = clock_now() + clock_from_seconds(END_SECONDS);
 
     if (!client)
         return NULL;
-    keeper_free(client->keeper);
+    file_service_free(client->file_service);
     while (client->ipc.file.loop && !client->ipc.error && !list_empty(&client->asks) &&
            (now = clock_now()) < end)
         ipc_wait(&client->ipc, (int)((end - now) / NSEC_PER_MSEC) + 1);
     if (client->ipc.error)
-        end_without_keeper(client->ipc.error);
+        end_without_file_service(client->ipc.error);
     while (!list_empty(&client->late))
         tell_late(&client->tell_late);
     loop_idle_remove(&client->tell_late);

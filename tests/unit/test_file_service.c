@@ -1,4 +1,4 @@
-/* The keeper of files, asked by somebody who means harm, and by somebody who does not. */
+/* The file service, asked by somebody who means harm, and by somebody who does not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,12 +18,12 @@
 #include "host/files/session_disk.h"
 #include "host/files/tree.h"
 #include "host/files/watch.h"
-#include "host/keeper/keeper.h"
-#include "tests/unit/keeper_asks.h"
+#include "host/file_service/file_service.h"
+#include "tests/unit/file_service_asks.h"
 
 static char state_dir[64];
 static Loop *loop;
-static Keeper *keeper;
+static FileService *file_service;
 
 /* The last answer. */
 static struct {
@@ -52,13 +52,13 @@ static void on_answer(void *userdata, uint64_t id, Buf *bytes, Descriptors *desc
 
 static int set_up_with(bool has_disks)
 {
-    const KeeperConfig config = {.state_dir = state_dir, .has_disks = has_disks, .answer = on_answer};
+    const FileServiceConfig config = {.state_dir = state_dir, .has_disks = has_disks, .answer = on_answer};
 
     umask(022);
     strcpy(state_dir, "/tmp/limpet-test-XXXXXX");
     assert_non_null(mkdtemp(state_dir));
     assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(keeper_new(&keeper, loop, &config), 0);
+    assert_int_equal(file_service_new(&file_service, loop, &config), 0);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int set_up_disks(void **state)
 
 static int tear_down(void **state)
 {
-    keeper_free(keeper);
+    file_service_free(file_service);
     forget_answer();
     loop_free(loop);
     assert_int_equal(remove_path(state_dir), 0);
@@ -86,10 +86,10 @@ static uint64_t last_id;
 static void begin(JobKind kind, const void *request)
 {
     Problem problem = PROBLEM_NULL;
-    Buf bytes = keeper_request(kind, ++last_id, request);
+    Buf bytes = file_service_request(kind, ++last_id, request);
 
     answered.n = 0;
-    assert_int_equal(keeper_take(keeper, &bytes, &problem), 0);
+    assert_int_equal(file_service_take(file_service, &bytes, &problem), 0);
 }
 
 /* Waits for the answer: ERR_NONE when it was done. */
@@ -104,11 +104,11 @@ static ErrorCode ask(JobKind kind, const void *request)
     assert_int_equal(answered.n, 1);
     assert_int_equal(answered.id, last_id);
     assert_int_equal(message_decode(&message, buf_head(&answered.bytes), answered.bytes.size, &problem), 0);
-    return keeper_answer_error(&message);
+    return file_service_answer_error(&message);
 }
 
-#define ASK(kind, ...)   ask(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
-#define BEGIN(kind, ...) begin(JOB_##kind, &(KEEPER_REQUEST(kind)){__VA_ARGS__})
+#define ASK(kind, ...)   ask(JOB_##kind, &(FILE_SERVICE_REQUEST(kind)){__VA_ARGS__})
+#define BEGIN(kind, ...) begin(JOB_##kind, &(FILE_SERVICE_REQUEST(kind)){__VA_ARGS__})
 #define PREPARE(name, ...)                                                                                   \
     ASK(PREPARE, .id = text_of(name), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000, __VA_ARGS__)
 #define ADOPT(name, ...)                                                                                     \
@@ -222,7 +222,7 @@ static int make_when_open(void *userdata, const char *id, DiskSize size, Problem
     return r;
 }
 
-/* A user has three under way at most: see keeper_client.c. */
+/* A user has three under way at most: see file_service_client.c. */
 static void test_disks_of_one_user_delay_no_other(void **state)
 {
     static const DiskMaker maker = {.make = make_when_open};
@@ -238,7 +238,7 @@ static void test_disks_of_one_user_delay_no_other(void **state)
                      ERR_NONE);
     for (size_t i = 0; i < ARRAY_SIZE(slow); i++)
         sem_post(&gate);
-    while (keeper_jobs(keeper) > 0)
+    while (file_service_jobs(file_service) > 0)
         loop_run(loop);
     disk_maker_set(NULL);
     sem_destroy(&gate);
@@ -395,14 +395,14 @@ static void test_what_is_no_request(void **state)
         answered.n = 0;
         assert_int_equal(message_encode(&bytes, (MessageKind)kind, 7, JobOf, (&(JobOf){.id = text_of("x")})),
                          0);
-        assert_int_equal(keeper_take(keeper, &bytes, &problem), 0);
+        assert_int_equal(file_service_take(file_service, &bytes, &problem), 0);
         assert_int_equal(answered.n, 1);
         assert_int_equal(answered.id, 7);
     }
     answered.n = 0;
     assert_int_equal(buf_append(&bytes, "\x93\x01\x02\x03", 4), 0);
-    assert_true(keeper_take(keeper, &bytes, &problem) < 0);
-    assert_int_equal(keeper_take(keeper, &bytes, &problem), -EPROTO); /* none at all */
+    assert_true(file_service_take(file_service, &bytes, &problem) < 0);
+    assert_int_equal(file_service_take(file_service, &bytes, &problem), -EPROTO); /* none at all */
     assert_int_equal(answered.n, 0);
 }
 

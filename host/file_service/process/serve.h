@@ -1,5 +1,5 @@
-/* The files worker: a keeper (keeper.h) in a process of its own, behind one end of an Ipc. The launcher
- * makes its disks. */
+/* The files worker: a file service (file_service.h) in a process of its own, behind one end of an Ipc. The
+ * launcher makes its disks. */
 #pragma once
 
 #include "proto/base/loop.h"

@@ -1,9 +1,9 @@
-/* SessionFiles: what a sandbox knows of its files, which the keeper has: their ids, where they are on the
- * host, and what to wait on to know that there is something to publish. */
+/* SessionFiles: what a sandbox knows of its files, which the file service has: their ids, where they are on
+ * the host, and what to wait on to know that there is something to publish. */
 #pragma once
 
 #include "host/files/artifact_list.h"
-#include "host/keeper/client/keeper_client.h"
+#include "host/file_service/client/file_service_client.h"
 #include "proto/base/list.h"
 
 typedef enum FilesPlace {
@@ -12,12 +12,12 @@ typedef enum FilesPlace {
     FILES_PLACES,
 } FilesPlace;
 
-typedef struct Lookout {
+typedef struct PlaceWatch {
     int fd;       /* -1: none */
     bool pending; /* there may be something, whatever the descriptor says */
-} Lookout;
+} PlaceWatch;
 
-/* State of the files, as far as the keeper has said. */
+/* State of the files, as far as the file service has said. */
 typedef enum FilesState {
     FILES_NONE,  /* it has none */
     FILES_ASKED, /* to be prepared, or to be taken over */
@@ -26,21 +26,21 @@ typedef enum FilesState {
 } FilesState;
 
 typedef struct SessionFiles {
-    KeeperClient *keeper;
+    FileServiceClient *file_service;
     FilesState state;
     uid_t user;         /* for whom it is asked */
     char *id;           /* of the directory; NULL: there is none */
     char *files_path;   /* host path of /session */
     char *scratch_path; /* of /tmp and others: sessiondir.h */
     bool ephemeral;     /* with /work */
-    Lookout lookouts[FILES_PLACES];
+    PlaceWatch watches[FILES_PLACES];
     List asked;        /* FilesAsk: what has no answer */
     bool has_reported; /* there may be something to be told by session_files_ask_reported() */
     List noted;        /* reported since they were last asked for */
 } SessionFiles;
 
 /* Initializes the files of a session that has none yet. */
-void session_files_init(SessionFiles *files, KeeperClient *keeper);
+void session_files_init(SessionFiles *files, FileServiceClient *file_service);
 
 /* Told what becomes of a request: `failure` is NULL when it was done. Nobody is told once the files are
  * removed, or left. */
@@ -80,7 +80,7 @@ int session_files_adopt(SessionFiles *files, const FilesSpec *spec, bool mounts,
 /* Begins to have them written to what holds them, so that they outlive the machine's next start. */
 void session_files_sync(SessionFiles *files);
 
-/* Tells the keeper what that process had reported: see index.h. Before the first publication. */
+/* Tells the file service what that process had reported: see index.h. Before the first publication. */
 void session_files_reported(SessionFiles *files, const msgpack_object_array *reported);
 
 /* Removes what is not published, or leaves all of it to another process. Nothing is known afterwards. */

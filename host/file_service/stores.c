@@ -8,7 +8,7 @@
 #include <sys/file.h>
 
 #include "host/files/snapshot.h"
-#include "host/keeper/internal.h"
+#include "host/file_service/internal.h"
 
 /* ---- checkpoints ---- */
 
@@ -23,7 +23,7 @@ static const char *terminated(CheckpointName ret, Text name)
 }
 
 /* Handles of the job's own. False when it has failed. */
-static bool open_store(KeeperJob *job, bool make)
+static bool open_store(FileServiceJob *job, bool make)
 {
     const SessionDir *directory = &job->session->directory;
 
@@ -37,7 +37,7 @@ static bool open_store(KeeperJob *job, bool make)
 
 /* ---- at once ---- */
 
-void do_keep(KeeperJob *job)
+void do_keep(FileServiceJob *job)
 {
     const JobKeep *keep = &job->request.as_KEEP;
     CheckpointName checkpoint, name = "";
@@ -53,22 +53,22 @@ void do_keep(KeeperJob *job)
     job_end(job);
 }
 
-void do_give_up(KeeperJob *job)
+void do_give_up(FileServiceJob *job)
 {
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
-        snapshot_give_up(job->store, job->keeper->removers);
+        snapshot_give_up(job->store, job->file_service->removers);
     job_end(job);
 }
 
-static bool find(const KeeperJob *job, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
+static bool find(const FileServiceJob *job, Text checkpoint, char ret_entry[SNAPSHOT_ENTRY_SIZE])
 {
     CheckpointName name;
 
     return job->store >= 0 && snapshot_find(job->store, terminated(name, checkpoint), ret_entry);
 }
 
-void do_find(KeeperJob *job)
+void do_find(FileServiceJob *job)
 {
     char entry[SNAPSHOT_ENTRY_SIZE];
     JobFound found = {0};
@@ -79,28 +79,29 @@ void do_find(KeeperJob *job)
     job_done(job, JobFound, &found);
 }
 
-void do_drop(KeeperJob *job)
+void do_drop(FileServiceJob *job)
 {
     CheckpointName name;
 
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
-        snapshot_drop(job->store, terminated(name, job->request.as_DROP.checkpoint), job->keeper->removers);
+        snapshot_drop(job->store, terminated(name, job->request.as_DROP.checkpoint),
+                      job->file_service->removers);
     job_end(job);
 }
 
 static void prune_one(void *userdata, const char *id)
 {
-    const KeeperJob *job = userdata;
+    const FileServiceJob *job = userdata;
     const Value *keep = &job->request.as_PRUNE.checkpoints;
 
     for (uint32_t i = 0; i < value_count(keep); i++)
         if (text_equal(value_text(keep, i), id))
             return;
-    snapshot_drop(job->store, id, job->keeper->removers);
+    snapshot_drop(job->store, id, job->file_service->removers);
 }
 
-void do_prune(KeeperJob *job)
+void do_prune(FileServiceJob *job)
 {
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
@@ -110,7 +111,7 @@ void do_prune(KeeperJob *job)
 
 static void list_one(void *userdata, const char *id)
 {
-    KeeperJob *job = userdata;
+    FileServiceJob *job = userdata;
     Writer w;
 
     writer_init(&w, &job->data);
@@ -120,13 +121,13 @@ static void list_one(void *userdata, const char *id)
 
 static void write_kept(Writer *w, const void *source)
 {
-    const KeeperJob *job = source;
+    const FileServiceJob *job = source;
 
     write_array(w, job->size);
     write_encoded(w, &job->data);
 }
 
-void do_list(KeeperJob *job)
+void do_list(FileServiceJob *job)
 {
     job->store = snapshot_store(&job->session->directory, false);
     if (job->store >= 0)
@@ -136,7 +137,7 @@ void do_list(KeeperJob *job)
 
 /* ---- on a thread ---- */
 
-static void copy(KeeperJob *job)
+static void copy(FileServiceJob *job)
 {
     char entry[SNAPSHOT_ENTRY_SIZE];
 
@@ -160,7 +161,7 @@ static void copy(KeeperJob *job)
 
 static void copy_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     while (flock(job->store, LOCK_EX) < 0 && errno == EINTR)
         ;
@@ -176,8 +177,8 @@ static void copy_next(const FileSession *session)
     List *first;
 
     while ((first = list_first((List *)&session->copies))) {
-        KeeperJob *job = list_entry(first, KeeperJob, in_copies);
-        int r = worker_submit(job->keeper->worker, &job->work, copy_run, copy_done);
+        FileServiceJob *job = list_entry(first, FileServiceJob, in_copies);
+        int r = worker_submit(job->file_service->worker, &job->work, copy_run, copy_done);
 
         if (r == 0)
             return;
@@ -188,7 +189,7 @@ static void copy_next(const FileSession *session)
 
 static void copy_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     list_remove(&job->in_copies);
     copy_next(job->session);
@@ -198,7 +199,7 @@ static void copy_done(WorkerJob *work)
         job_end(job);
 }
 
-static void begin(KeeperJob *job, bool make_store)
+static void begin(FileServiceJob *job, bool make_store)
 {
     FileSession *session = job->session;
     bool is_first = list_empty(&session->copies);
@@ -210,31 +211,31 @@ static void begin(KeeperJob *job, bool make_store)
         copy_next(session);
 }
 
-void do_take(KeeperJob *job)
+void do_take(FileServiceJob *job)
 {
     begin(job, true);
 }
 
-void do_stage(KeeperJob *job)
+void do_stage(FileServiceJob *job)
 {
     begin(job, false);
 }
 
-void do_unstage(KeeperJob *job)
+void do_unstage(FileServiceJob *job)
 {
     begin(job, false);
 }
 
-void do_restore(KeeperJob *job)
+void do_restore(FileServiceJob *job)
 {
     begin(job, false);
 }
 
 /* ---- templates ---- */
 
-static bool open_templates(KeeperJob *job)
+static bool open_templates(FileServiceJob *job)
 {
-    job->store = template_files_store(job->keeper->state_dir);
+    job->store = template_files_store(job->file_service->state_dir);
     if (job->store >= 0)
         return true;
     job_fail_errno(job, "there is no place for the files of templates", job->store);
@@ -243,7 +244,7 @@ static bool open_templates(KeeperJob *job)
 
 static void take_template_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     template_files_take(job->store, job->entry, job->files, job->request.as_TAKE_TEMPLATE.budget, &job->size,
                         &job->problem);
@@ -251,7 +252,7 @@ static void take_template_run(WorkerJob *work)
 
 static void take_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     if (job->problem.code == ERR_NONE)
         job_done(job, JobTaken, &(JobTaken){.bytes = job->size});
@@ -259,7 +260,7 @@ static void take_done(WorkerJob *work)
         job_end(job);
 }
 
-void do_take_template(KeeperJob *job)
+void do_take_template(FileServiceJob *job)
 {
     int r;
 
@@ -272,12 +273,12 @@ void do_take_template(KeeperJob *job)
         return;
     job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     r = job->files < 0 ? -errno
-                       : worker_submit(job->keeper->worker, &job->work, take_template_run, take_done);
+                       : worker_submit(job->file_service->worker, &job->work, take_template_run, take_done);
     if (r < 0)
         job_fail_errno(job, "files cannot be copied now", r);
 }
 
-void do_drop_template(KeeperJob *job)
+void do_drop_template(FileServiceJob *job)
 {
     job->entry = job_id(job, job->request.as_DROP_TEMPLATE.template);
     if (!job->entry) {
@@ -286,7 +287,7 @@ void do_drop_template(KeeperJob *job)
     }
     if (!open_templates(job))
         return;
-    snapshot_set_aside(job->store, job->entry, job->keeper->removers);
+    snapshot_set_aside(job->store, job->entry, job->file_service->removers);
     job_end(job);
 }
 
@@ -300,11 +301,11 @@ static bool is_kept(void *userdata, const char *id)
     return false;
 }
 
-void do_sweep_templates(KeeperJob *job)
+void do_sweep_templates(FileServiceJob *job)
 {
     if (!open_templates(job))
         return;
-    template_files_sweep(job->store, job->keeper->removers, is_kept,
+    template_files_sweep(job->store, job->file_service->removers, is_kept,
                          &job->request.as_SWEEP_TEMPLATES.templates);
     job_end(job);
 }
@@ -316,7 +317,7 @@ typedef struct AskedPackages {
 } AskedPackages;
 
 /* False, with the problem set, where it is not made of digits as it should be. */
-static bool read_question(KeeperJob *job, Text before, Text request, AskedPackages *ret,
+static bool read_question(FileServiceJob *job, Text before, Text request, AskedPackages *ret,
                           PackageQuestion *ret_question)
 {
     snprintf(ret->before, sizeof(ret->before), "%.*s", (int)before.size, before.data);
@@ -329,9 +330,9 @@ static bool read_question(KeeperJob *job, Text before, Text request, AskedPackag
     return false;
 }
 
-static void submit(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
+static void submit(FileServiceJob *job, void (*run)(WorkerJob *), void (*done)(WorkerJob *))
 {
-    if (job->problem.code == ERR_NONE && worker_submit(job->keeper->worker, &job->work, run, done) == 0)
+    if (job->problem.code == ERR_NONE && worker_submit(job->file_service->worker, &job->work, run, done) == 0)
         return;
     if (job->problem.code == ERR_NONE)
         problem_set(&job->problem, ERR_INTERNAL, "no thread can look after packages now");
@@ -340,7 +341,7 @@ static void submit(KeeperJob *job, void (*run)(WorkerJob *), void (*done)(Worker
 
 static void packages_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const PackageSet *set = &job->packages;
     JobPackages packages = {.bytes = NO_UINT};
 
@@ -357,7 +358,7 @@ static void packages_done(WorkerJob *work)
 
 static void take_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobTakePackages *take = &job->request.as_PACKAGES_TAKE;
     PackageQuestion question;
     AskedPackages copy;
@@ -366,11 +367,11 @@ static void take_run(WorkerJob *work)
     if (!read_question(job, take->before, take->request, &copy, &question))
         return;
     snprintf(id, sizeof(id), "%.*s", (int)take->id.size, take->id.data);
-    package_store_take(&job->packages, job->keeper->state_dir, job->files, id, &question, take->budget,
+    package_store_take(&job->packages, job->file_service->state_dir, job->files, id, &question, take->budget,
                        &job->problem);
 }
 
-void do_packages_take(KeeperJob *job)
+void do_packages_take(FileServiceJob *job)
 {
     job->files = fcntl(job->session->directory.files_fd, F_DUPFD_CLOEXEC, 3);
     if (job->files < 0)
@@ -381,18 +382,18 @@ void do_packages_take(KeeperJob *job)
 
 static void find_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobFindPackages *find = &job->request.as_PACKAGES_FIND;
     PackageQuestion question;
     AskedPackages copy;
 
     if (read_question(job, find->before, find->request, &copy, &question) &&
-        package_store_find(&job->packages, job->keeper->state_dir, &question, find->max_age, &job->problem) <
-            0)
+        package_store_find(&job->packages, job->file_service->state_dir, &question, find->max_age,
+                           &job->problem) < 0)
         *job->packages.hash = '\0';
 }
 
-void do_packages_find(KeeperJob *job)
+void do_packages_find(FileServiceJob *job)
 {
     submit(job, find_run, packages_done);
 }
@@ -409,21 +410,21 @@ static bool is_in_use(void *userdata, const char *hash)
 
 static void trim_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     JobTrimPackages *trim = &job->request.as_PACKAGES_TRIM;
 
-    job->size =
-        package_store_trim(job->keeper->state_dir, trim->budget, trim->before, is_in_use, &trim->in_use);
+    job->size = package_store_trim(job->file_service->state_dir, trim->budget, trim->before, is_in_use,
+                                   &trim->in_use);
 }
 
 static void trim_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
     job_done(job, JobTrimmed, &(JobTrimmed){.removed = job->size});
 }
 
-void do_packages_trim(KeeperJob *job)
+void do_packages_trim(FileServiceJob *job)
 {
     submit(job, trim_run, trim_done);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "host/files/tree.h"
-#include "host/keeper/internal.h"
+#include "host/file_service/internal.h"
 
 static int open_directory(int parent, const char *path)
 {
@@ -15,7 +15,7 @@ static int open_directory(int parent, const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-static int copy_part(KeeperJob *job, const char *path, const char *skip)
+static int copy_part(FileServiceJob *job, const char *path, const char *skip)
 {
     _cleanup_(closep) int from = open_directory(job->store, path), to = open_directory(job->files, path);
 
@@ -28,7 +28,7 @@ static int copy_part(KeeperJob *job, const char *path, const char *skip)
 static void run(WorkerJob *work)
 {
     static const char *const parts[] = {"scratch/tmp", "scratch/home", "scratch/data"};
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     int r = copy_part(job, "files", ".limpet");
 
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
@@ -43,36 +43,36 @@ static void run(WorkerJob *work)
 
 static void done(WorkerJob *work)
 {
-    job_end(container_of(work, KeeperJob, work));
+    job_end(container_of(work, FileServiceJob, work));
 }
 
 /* Opens sessions/ID, which stays the same when another session of that name begins. */
-static int open_session(const Keeper *keeper, const char *id)
+static int open_session(const FileService *file_service, const char *id)
 {
     char path[PATH_MAX];
 
-    snprintf(path, sizeof(path), "%s/sessions/%s", keeper->state_dir, id);
+    snprintf(path, sizeof(path), "%s/sessions/%s", file_service->state_dir, id);
     return open_directory(AT_FDCWD, path);
 }
 
-void do_fork(KeeperJob *job)
+void do_fork(FileServiceJob *job)
 {
     const FileSession *from;
     int r;
 
     job->entry = job_id(job, job->request.as_FORK.from);
-    from = job->entry ? file_session_find(job->keeper, job->entry) : NULL;
+    from = job->entry ? file_session_find(job->file_service, job->entry) : NULL;
     if (job->entry && (!from || from->filling))
         problem_set(&job->problem, ERR_BAD_REQUEST, "nothing is kept of the session '%s'", job->entry);
     if (job->problem.code != ERR_NONE) {
         job_fail(job);
         return;
     }
-    job->store = open_session(job->keeper, job->entry);
-    job->files = open_session(job->keeper, job->session->directory.id);
+    job->store = open_session(job->file_service, job->entry);
+    job->files = open_session(job->file_service, job->session->directory.id);
     r = MIN(job->store, job->files);
     if (r >= 0)
-        r = worker_submit(job->keeper->worker, &job->work, run, done);
+        r = worker_submit(job->file_service->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "files cannot be copied now", r);
 }

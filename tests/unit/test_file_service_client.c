@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "host/files/tree.h"
-#include "host/keeper/client/keeper_client.h"
-#include "host/keeper/process/serve.h"
+#include "host/file_service/client/file_service_client.h"
+#include "host/file_service/process/serve.h"
 
 #define ALICE 61001u
 #define BOB   61002u
@@ -25,12 +25,12 @@
 static struct {
     char state_dir[64];
     Loop *loop;
-    KeeperClient *client;
+    FileServiceClient *client;
     pid_t worker;
     unsigned done, failed;
 } t;
 
-static void on_done(void *userdata, KeeperAnswer *answer)
+static void on_done(void *userdata, FileServiceAnswer *answer)
 {
     t.done++;
     t.failed += answer->problem != NULL;
@@ -58,7 +58,7 @@ static int set_up(void **state)
     close(between[1]);
     close(launcher[1]);
     assert_int_equal(loop_new(&t.loop), 0);
-    assert_int_equal(keeper_client_connect(&t.client, t.loop, between[0]), 0);
+    assert_int_equal(file_service_client_connect(&t.client, t.loop, between[0]), 0);
     alarm(60);
     return 0;
 }
@@ -67,13 +67,13 @@ static int tear_down(void **state)
 {
     alarm(0);
     kill(t.worker, SIGCONT);
-    keeper_client_free(t.client);
+    file_service_client_free(t.client);
     assert_int_equal(waitpid(t.worker, NULL, 0), t.worker);
     loop_free(t.loop);
     return remove_path(t.state_dir);
 }
 
-static void on_made(void *userdata, KeeperAnswer *answer)
+static void on_made(void *userdata, FileServiceAnswer *answer)
 {
     assert_null(answer->problem);
     *(bool *)userdata = true;
@@ -86,7 +86,7 @@ static void make_session(const char *id)
         .id = text_of(id), .as = text_of(id), .reader = NO_UINT, .bytes = 1 << 20, .files = 1000};
     bool made = false;
 
-    assert_int_equal(keeper_ask(t.client, ALICE, JOB_PREPARE, &prepare, on_made, &made), 0);
+    assert_int_equal(file_service_ask(t.client, ALICE, JOB_PREPARE, &prepare, on_made, &made), 0);
     while (!made)
         loop_run(t.loop);
 }
@@ -95,7 +95,7 @@ static void begin_copy(uid_t user, const char *id)
 {
     const JobTake take = {.id = text_of(id), .budget = 1 << 20};
 
-    assert_int_equal(keeper_ask(t.client, user, JOB_TAKE, &take, on_done, NULL), 0);
+    assert_int_equal(file_service_ask(t.client, user, JOB_TAKE, &take, on_done, NULL), 0);
 }
 
 static void wait_for(unsigned done)

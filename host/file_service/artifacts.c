@@ -9,7 +9,7 @@
 
 #include "host/files/beneath.h"
 #include "host/files/leftovers.h"
-#include "host/keeper/internal.h"
+#include "host/file_service/internal.h"
 #include "proto/base/clock.h"
 
 /* ---- reading what was published ---- */
@@ -30,7 +30,7 @@ static bool is_published(const char *path)
     return slash && strncmp(slash, artifacts, strlen(artifacts)) == 0;
 }
 
-static int read_piece(KeeperJob *job, int fd, uint64_t offset, uint64_t size)
+static int read_piece(FileServiceJob *job, int fd, uint64_t offset, uint64_t size)
 {
     uint64_t left = offset < job->size ? job->size - offset : 0;
     size_t n = (size_t)MIN(MIN(size, left), (uint64_t)LIMIT_FILE_CHUNK);
@@ -45,10 +45,10 @@ static int read_piece(KeeperJob *job, int fd, uint64_t offset, uint64_t size)
     return 0;
 }
 
-static int read_published(KeeperJob *job, const char *path)
+static int read_published(FileServiceJob *job, const char *path)
 {
     const JobReadPublished *asked = &job->request.as_READ_PUBLISHED;
-    int state _cleanup_(closep) = open(job->keeper->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int state _cleanup_(closep) = open(job->file_service->state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd _cleanup_(closep) = -1;
     struct stat st = {0};
 
@@ -63,7 +63,7 @@ static int read_published(KeeperJob *job, const char *path)
 
 static void run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     char *path _cleanup_(freep) = text_dup(job->request.as_READ_PUBLISHED.path);
     int r = path ? read_published(job, path) : -ENOMEM;
 
@@ -74,7 +74,7 @@ static void run(WorkerJob *work)
 
 static void done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobGot got = {
         .data =
             job->data.size > 0 ? (Text){(const char *)buf_head(&job->data), job->data.size} : (Text){"", 0},
@@ -87,9 +87,9 @@ static void done(WorkerJob *work)
         job_done(job, JobGot, &got);
 }
 
-void do_read_published(KeeperJob *job)
+void do_read_published(FileServiceJob *job)
 {
-    int r = worker_submit(job->keeper->worker, &job->work, run, done);
+    int r = worker_submit(job->file_service->worker, &job->work, run, done);
 
     if (r < 0)
         job_fail_errno(job, "the file cannot be read now", r);
@@ -147,31 +147,32 @@ typedef struct WatchState {
     int fd;       /* in place of that; -1 where nothing waits */
 } WatchState;
 
-static WatchState look_out(FileSession *session, ArtifactsPlace place)
+static WatchState watch_state(FileSession *session, ArtifactsPlace place)
 {
     const Artifacts *artifacts = session->artifacts[place];
-    WatchState lookout = {.fd = -1};
+    WatchState watch = {.fd = -1};
     unsigned number;
     int fd;
 
     if (!artifacts)
-        return lookout;
-    lookout.pending = artifacts_dirty(artifacts);
+        return watch;
+    watch.pending = artifacts_dirty(artifacts);
     fd = artifacts_watch(artifacts, &number);
-    lookout.moved = number != session->told[place];
+    watch.moved = number != session->told[place];
     session->told[place] = number;
-    if (lookout.moved && fd >= 0) {
-        lookout.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        lookout.pending |= lookout.fd < 0;
+    if (watch.moved && fd >= 0) {
+        watch.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        watch.pending |= watch.fd < 0;
     }
-    if (lookout.moved && lookout.fd < 0)
+    if (watch.moved && watch.fd < 0)
         session->told[place]--; /* the asker has none */
-    return lookout;
+    return watch;
 }
 
-void job_answer_watched(KeeperJob *job)
+void job_answer_watched(FileServiceJob *job)
 {
-    WatchState session = look_out(job->session, PLACE_SESSION), work = look_out(job->session, PLACE_WORK);
+    WatchState session = watch_state(job->session, PLACE_SESSION),
+               work = watch_state(job->session, PLACE_WORK);
     Descriptors descriptors = {0};
     const JobWatched watched = {
         .pending = session.pending,
@@ -185,7 +186,7 @@ void job_answer_watched(KeeperJob *job)
     job_done_with(job, JobWatched, &watched, &descriptors);
 }
 
-void do_claim(KeeperJob *job)
+void do_claim(FileServiceJob *job)
 {
     const JobClaim *claim = &job->request.as_CLAIM;
     _cleanup_(freep) char *as = job_id(job, claim->as);
@@ -195,7 +196,7 @@ void do_claim(KeeperJob *job)
     if (r == 0 && session->directory.published_id)
         r = problem_set(&job->problem, ERR_BAD_REQUEST, "the session is somebody's already");
     if (r == 0)
-        r = sessiondir_claim(&session->directory, as, reader_of(claim->reader), job->keeper->removers,
+        r = sessiondir_claim(&session->directory, as, reader_of(claim->reader), job->file_service->removers,
                              &job->problem);
     if (r == 0) {
         r = file_session_watch(session, claim->bytes, claim->files, true, &job->problem);
@@ -210,7 +211,7 @@ void do_claim(KeeperJob *job)
 
 /* ---- what was reported ---- */
 
-void do_reported(KeeperJob *job)
+void do_reported(FileServiceJob *job)
 {
     if (job->session->artifacts[PLACE_SESSION])
         artifacts_read_baseline(job->session->artifacts[PLACE_SESSION], job->request.as_REPORTED.files.array);
@@ -253,7 +254,7 @@ static int collect(Arrays *ret, FileSession *session, bool all)
     return artifacts ? artifacts_write_baseline(artifacts, all, add_array, ret) : 0;
 }
 
-void do_baseline(KeeperJob *job)
+void do_baseline(FileServiceJob *job)
 {
     Arrays arrays;
     int r = collect(&arrays, job->session, true);
@@ -286,21 +287,21 @@ static void write_artifacts(Writer *w, const void *source)
     }
 }
 
-static ArtifactsPlace place_of(const KeeperJob *job)
+static ArtifactsPlace place_of(const FileServiceJob *job)
 {
     return job->request.as_PUBLISH.work ? PLACE_WORK : PLACE_SESSION;
 }
 
 /* Returns whether reported files are remembered: not those of a sandbox that runs a single call. */
-static bool is_remembered(const KeeperJob *job)
+static bool is_remembered(const FileServiceJob *job)
 {
     return place_of(job) == PLACE_SESSION && !job->session->directory.work_artifacts_root;
 }
 
 static void on_published(void *userdata, ArtifactList *list)
 {
-    KeeperJob *job = userdata;
-    WatchState lookout = look_out(job->session, place_of(job));
+    FileServiceJob *job = userdata;
+    WatchState watch = watch_state(job->session, place_of(job));
     Descriptors descriptors = {0};
     Arrays noted = {.encoded = BUF_NULL};
     const JobPublished published = {
@@ -308,34 +309,34 @@ static void on_published(void *userdata, ArtifactList *list)
         .omitted = list ? list->omitted : 0,
         .incomplete = list && list->incomplete,
         .noted = {.write = write_arrays, .source = &noted},
-        .pending = lookout.pending,
-        .moved = lookout.moved,
-        .watched = lookout.fd >= 0,
+        .pending = watch.pending,
+        .moved = watch.moved,
+        .watched = watch.fd >= 0,
     };
 
     if (is_remembered(job))
         collect(&noted, job->session, false);
-    descriptors_add(&descriptors, lookout.fd);
+    descriptors_add(&descriptors, watch.fd);
     job_done_with(job, JobPublished, &published, &descriptors);
     buf_deinit(&noted.encoded);
     artifact_list_free(list);
 }
 
-static void begin(KeeperJob *job, int (*what)(Artifacts *, Worker *, ArtifactsDone, void *))
+static void begin(FileServiceJob *job, int (*what)(Artifacts *, Worker *, ArtifactsDone, void *))
 {
     Artifacts *artifacts = job->session->artifacts[place_of(job)];
-    int r = artifacts ? what(artifacts, job->keeper->worker, on_published, job) : -ENOENT;
+    int r = artifacts ? what(artifacts, job->file_service->worker, on_published, job) : -ENOENT;
 
     if (r < 0)
         job_fail_errno(job, "artifacts cannot be published now", r);
 }
 
-void do_publish(KeeperJob *job)
+void do_publish(FileServiceJob *job)
 {
     begin(job, artifacts_publish);
 }
 
-void do_accept(KeeperJob *job)
+void do_accept(FileServiceJob *job)
 {
     begin(job, artifacts_accept);
 }
@@ -343,12 +344,12 @@ void do_accept(KeeperJob *job)
 /* ---- review ---- */
 
 /* They neither go nor count. */
-static void leave_out_open(Keeper *keeper, Leftovers *found)
+static void leave_out_open(FileService *file_service, Leftovers *found)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < found->n; i++) {
-        if (file_sessions_use(keeper, found->entries[i].id))
+        if (file_sessions_use(file_service, found->entries[i].id))
             free(found->entries[i].id);
         else
             found->entries[n++] = found->entries[i];
@@ -357,7 +358,7 @@ static void leave_out_open(Keeper *keeper, Leftovers *found)
 }
 
 /* The asker says which are saved; an id of none of ours takes nothing. */
-static int measure_saved(KeeperJob *job)
+static int measure_saved(FileServiceJob *job)
 {
     const Value *rows = &job->request.as_REVIEW.saved;
     JobSleeper row;
@@ -365,7 +366,7 @@ static int measure_saved(KeeperJob *job)
 
     for (uint32_t i = 0; r == 0 && i < value_count(rows); i++) {
         value_row(&row, JobSleeper, rows, i);
-        r = leftovers_add_saved(&job->saved, job->keeper->state_dir, row.id, row.since);
+        r = leftovers_add_saved(&job->saved, job->file_service->state_dir, row.id, row.since);
     }
     return r;
 }
@@ -401,7 +402,7 @@ static void write_chosen(Writer *w, const void *source)
         write_text(w, chosen->saved->entries[i].id);
 }
 
-static JobReviewed remove_chosen(Keeper *keeper, const JobReview *review, Leftovers *found)
+static JobReviewed remove_chosen(FileService *file_service, const JobReview *review, Leftovers *found)
 {
     const Retention retention = {review->keep_for, review->keep_size};
     size_t chosen = retention_choose(found, &retention, clock_unix());
@@ -410,7 +411,7 @@ static JobReviewed remove_chosen(Keeper *keeper, const JobReview *review, Leftov
     for (size_t i = 0; i < chosen; i++) {
         const Leftover *leftover = &found->entries[i];
 
-        if (!leftover_remove(leftover, keeper->state_dir, keeper->removers))
+        if (!leftover_remove(leftover, file_service->state_dir, file_service->removers))
             continue;
         removed.bytes += leftover->bytes;
         removed.sessions++;
@@ -420,15 +421,15 @@ static JobReviewed remove_chosen(Keeper *keeper, const JobReview *review, Leftov
 
 static void review_run(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
 
-    if (leftovers_find(&job->leftovers, job->keeper->state_dir) < 0 || measure_saved(job) < 0)
+    if (leftovers_find(&job->leftovers, job->file_service->state_dir) < 0 || measure_saved(job) < 0)
         problem_set(&job->problem, ERR_INTERNAL, "out of memory");
 }
 
 static void review_done(WorkerJob *work)
 {
-    KeeperJob *job = container_of(work, KeeperJob, work);
+    FileServiceJob *job = container_of(work, FileServiceJob, work);
     const JobReview *review = &job->request.as_REVIEW;
     Leftovers found = job->leftovers, saved = job->saved;
     Chosen chosen = {.saved = &saved};
@@ -437,8 +438,8 @@ static void review_done(WorkerJob *work)
     if (job->problem.code != ERR_NONE) {
         job_fail(job);
     } else {
-        leave_out_open(job->keeper, &found);
-        removed = remove_chosen(job->keeper, review, &found);
+        leave_out_open(job->file_service, &found);
+        removed = remove_chosen(job->file_service, review, &found);
         chosen.n = retention_choose(&saved, &(Retention){review->keep_for, review->keep_size}, clock_unix());
         removed.saved = (Value){.write = write_chosen, .source = &chosen};
         removed.memories = (Value){.write = write_memories, .source = &chosen};
@@ -448,9 +449,9 @@ static void review_done(WorkerJob *work)
     leftovers_deinit(&saved);
 }
 
-void do_review(KeeperJob *job)
+void do_review(FileServiceJob *job)
 {
-    if (worker_submit(job->keeper->worker, &job->work, review_run, review_done) < 0) {
+    if (worker_submit(job->file_service->worker, &job->work, review_run, review_done) < 0) {
         problem_set(&job->problem, ERR_INTERNAL, "no thread can look now");
         job_fail(job);
     }
