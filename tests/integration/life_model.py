@@ -163,13 +163,8 @@ class LifeModel(StateModel):
             else:
                 raise AssertionError("a session without a container ran a call")
 
-    def again(self):
-        """Another controller, to which the client is connected."""
-        self.host.again()
-        self.host.client.sessions()
-
     def do_restart(self):
-        self.again()
+        self.host.again()
 
     def do_restart_under(self, line):
         """The controller dies while a call runs, which may have to wake the session; the client finds the answer with the next
@@ -178,7 +173,7 @@ class LifeModel(StateModel):
         code = f"print('on', flush=True); import time; time.sleep(0.3)\na = globals().get('a', 0) + 1\n{READ}"
         call = Asking(line.session.run, code, on_stdout=lambda text: began.set())
         assert began.wait(60)
-        self.again()
+        self.host.again()
         result = call.result()
         line.kept(result, {**line.variables, "a": line.variables.get("a", 0) + 1})
         same(result.result, line.variables)
@@ -187,7 +182,7 @@ class LifeModel(StateModel):
         """The answer of something that the controller is killed over; None where there is none."""
         asking = Asking(ask, *args)
         time.sleep(after)
-        self.again()
+        self.host.again()
         try:
             return asking.result()
         except (limpet.Unavailable, limpet.Busy, limpet.SaveFailed, limpet.NoSuchSession, limpet.SessionExists, limpet.Internal):

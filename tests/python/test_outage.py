@@ -155,6 +155,17 @@ def test_a_connection_that_ended_long_ago_is_made_again(client, controller):
         successor.stop()
 
 
+def test_the_first_call_after_it_streams(client, controller):
+    session, successor = client.open("a"), fake.Controller(controller.path)
+    controller.stop()
+    successor.start()
+    try:
+        session.run("x", on_stdout=print)
+        assert successor.bodies("run")[0]["stream"] is True
+    finally:
+        successor.stop()
+
+
 def test_shutdown_waits_for_nobody(client, controller):
     session = client.open("a")
     controller.on("shutdown", lambda request: controller.do(controller.vanish))

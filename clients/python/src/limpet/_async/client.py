@@ -400,7 +400,7 @@ class AsyncClient(AsyncTemplates):
             except ConnectionLost as lost:
                 if self._closed:
                     raise SessionClosed("the client was closed") from lost
-                if stream is not None:
+                if stream is not None and lost.sent:
                     body = stream.lost(body)
                 pause = attempts.pause(lost)
             except Unavailable as error:
