@@ -1,7 +1,7 @@
 """Sessions whose live memory goes through a file: asleep, woken, forked, begun with a memory image."""
 import statistics
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from controller import FILL, POLL
 from figures import Row, seconds, value_at_most
@@ -127,10 +127,12 @@ def wait_for_image(ready):
         "uses pandas, to opening one without and that cell; held to an absolute time.", value_at_most(0.075)),
 )
 def image(bench):
-    """The next spare is made meanwhile, as it is wherever none is ready."""
     def without_spare(ready):
+        """The pool, which keeps more where more are taken, makes the next ones meanwhile, as it does wherever none is ready."""
         ready.wait_for_spares(1)
-        with ready.session("bench-first"):
+        with ExitStack() as stack:
+            while ready.spares():
+                stack.enter_context(ready.session(f"bench-first-{len(ready.client.sessions())}"))
             return first_answer(ready, "bench-image", PANDAS)
 
     with bench.main.session(NAME) as session:
