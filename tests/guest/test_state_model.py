@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.wire import BRANCH, CHECKPOINT, CLOSE, COMMIT, DROP, RESET, ROLLBACK
 
-STEPS = 120
+STEPS = 60
 ENDS = ["os._exit(3)", "os.kill(os.getpid(), 11)", "os.kill(os.getpid(), 9)"]
 
 

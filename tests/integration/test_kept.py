@@ -27,9 +27,9 @@ def put_back(path, seconds):
 
 
 def wait_for_end(host, condition):  # noqa: F811
-    """An end is one step of the controller, in which the directories of what was published change last."""
+    """An end is one step of the files worker, in which the directories of what was published change last. Another step follows it."""
     wait_for(condition)
-    host.client.sessions()
+    host.client.run("")
 
 
 def ended_ago(host, name, seconds):  # noqa: F811

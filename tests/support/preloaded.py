@@ -70,8 +70,12 @@ class Program:
             return None
 
     def send_signal(self, number):
+        """As Popen: nothing happens to one that has just ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
 
     def terminate(self):
         self.send_signal(signal.SIGTERM)

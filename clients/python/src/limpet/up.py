@@ -183,7 +183,8 @@ def _wait(engine: Engine) -> None:
     end = time.monotonic() + COMMAND_SECONDS
     while True:
         try:
-            engine("exec", CONTAINER, "limpet", "ls")
+            # Older engines never tell the end of a command with which the container ends.
+            engine("exec", CONTAINER, "limpet", "ls", timeout=DIAL_SECONDS)
             return
         except UpFailed as error:
             if time.monotonic() > end:
@@ -202,7 +203,7 @@ def _remove(engine: Engine, keep: bool) -> None:
     """The controller ends in order, and its sandboxes wait for another one, or end, too."""
     engine("update", "--restart", "no", CONTAINER)
     if engine.finds("container", CONTAINER, ".State.Running") == "true":
-        # Detached: older engines never tell the end of a command with which the container ends.
+        # Detached, as the container ends with it.
         engine("exec", "--detach", CONTAINER, "limpet", "shutdown", *(["--keep"] if keep else []))
         engine("wait", CONTAINER)
     engine("rm", CONTAINER)
