@@ -96,7 +96,7 @@ HOARDS = {
 
 
 def test_names_that_held_most_are_told_of_a_call_that_was_killed(isolating):
-    with isolating.start().client() as client, client.open("a", memory="256m") as session:
+    with isolating.start().client() as client, client.open("a", memory="256m", checkpoint="always") as session:
         session.run("hoard = [b'x' * (1 << 20) for _ in range(60)]; few = b'x' * (4 << 20)")
         result = session.run(HOG, timeout=PATIENCE)
         assert (result.status, result.state) == ("oom", "rolled_back")
