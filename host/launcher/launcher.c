@@ -104,7 +104,7 @@ static void judge(Launcher *launcher)
         end(launcher, 0);
     else if (launcher->problem.code != ERR_NONE)
         end(launcher, -EPROTO);
-    else if (!launcher->ready)
+    else if (!launcher->ready && WIFEXITED(status))
         end(launcher,
             problem_set(&launcher->problem, ERR_INTERNAL, "the controller could not begin: %s", why));
     else if (launcher->stopping)

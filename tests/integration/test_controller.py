@@ -152,6 +152,17 @@ def test_it_serves_though_whoever_started_it_has_gone(own_limpetd):
     shut_down(own_limpetd)
 
 
+def test_one_that_is_killed_before_it_serves_is_begun_again(own_limpetd):
+    if not own_limpetd.isolates:
+        pytest.skip("there is one process, and no launcher")
+    own_limpetd.launch()
+    wait_for(lambda: children(own_limpetd.process.pid))
+    os.kill(int(children(own_limpetd.process.pid)[0]), signal.SIGKILL)
+    with own_limpetd.wait().client() as client:
+        assert client.run("6 * 7").result == "42"
+    assert own_limpetd.stop() == 0
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_it_detaches_without_standard_descriptors(own_limpetd, closed):
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *own_limpetd.command("--detach")]

@@ -195,10 +195,11 @@ static bool is_bound_reached(const Branch *branch)
 
 static void policy_on_run(Branch *branch, uint64_t now)
 {
-    /* Without a base there is nothing to go back to, however short the time. */
+    /* Without a base that has a call, one that is lost takes everything with it, however short the time. */
+    bool is_bare = !branch->base || branch->base->execution_count == 0;
     bool was_quiet = now >= branch->policy.last_end + QUIET; /* and the alarm found something else to do */
-    bool due = policy_mode(branch) == CHECKPOINT_ALWAYS || !branch->base || branch->policy.exposed ||
-               was_quiet || is_bound_reached(branch) || is_worth_its_cost(branch);
+    bool due = policy_mode(branch) == CHECKPOINT_ALWAYS || is_bare || branch->policy.exposed || was_quiet ||
+               is_bound_reached(branch) || is_worth_its_cost(branch);
 
     if (due && may_take(branch, now))
         take_one(branch);
