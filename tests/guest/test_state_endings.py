@@ -103,6 +103,13 @@ def test_calls_without_a_pause(keep, interpreter, calls):
         assert f"the {lost} calls after it followed each other too closely" in record["error"]["message"]
 
 
+def test_the_first_call_is_kept_though_the_next_follows_at_once(keep, interpreter):
+    controller = keep(interpreter).controller
+    controller.run("x = 1")
+    assert_rolled_back(controller.run("import os; os._exit(1)"), 1)
+    assert controller.run("print(x)")["stdout"] == "1\n"
+
+
 def test_busy_calls_are_kept_now_and_then(keep, interpreter):
     """Forty times what a checkpoint costs has passed in calls: one is taken although there is no pause."""
     guest = keep(interpreter)
