@@ -69,9 +69,9 @@ static int score_before_live(void)
     return scores.base + LIVE + (int)(MIN(lacks, scores.memory) * MOST / scores.memory);
 }
 
-void oom_score_checkpoint(bool automatic)
+void oom_score_checkpoint(bool ends_first)
 {
-    oom_score_set(automatic ? score_before_live() : scores.base);
+    oom_score_set(ends_first ? score_before_live() : scores.base);
 }
 
 void oom_score_child(void)

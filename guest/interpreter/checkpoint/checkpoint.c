@@ -113,6 +113,18 @@ static void children_note(Notes *notes)
     proc_each_child(0, note_child, notes);
 }
 
+static int find_child(void *unused, pid_t pid)
+{
+    return -EEXIST;
+}
+
+/* Other processes of cells may take the room that a copy that is ended for memory would leave, and the
+ * interpreter would be next: nothing would be left to go back to. */
+static bool is_first_to_end(bool automatic)
+{
+    return automatic && !(run.had_children && proc_each_child(0, find_child, NULL) == -EEXIST);
+}
+
 /* For threads that are in the kernel, or wait for a processor. */
 #define REST_LIMIT NSEC_PER_SEC
 
@@ -291,7 +303,7 @@ static void record(void)
 
 static void set_oom_score(void)
 {
-    oom_score_checkpoint(copied.automatic);
+    oom_score_checkpoint(copied.ends_first);
 }
 
 /* The copy has all signals blocked, and Python in it has not been told. */
@@ -365,7 +377,7 @@ static pid_t copy(int channel)
 int checkpoint_take(uint64_t id, int channel, bool automatic)
 {
     refusal[0] = '\0';
-    copied.automatic = automatic;
+    copied.ends_first = is_first_to_end(automatic);
     pid_t pid = channel < 0 ? -EMFILE : copy(channel);
 
     if (pid == 0) {

@@ -86,7 +86,8 @@ static int settle(CheckpointInfo *copied, uint64_t id, int channel)
         sinks_leave();
     openfiles_release(&copied->files);
     sharedmemory_leave(&copied->shared);
-    oom_score_checkpoint(copied->automatic); /* once more for root, as a handler of the fork has changed it */
+    oom_score_checkpoint(
+        copied->ends_first); /* once more for root, as a handler of the fork has changed it */
     int r = fork_adopted(copied->supervisor);
     return r < 0 ? r : send_frozen(id);
 }
@@ -132,7 +133,7 @@ static int settle_again(CheckpointInfo *copied, int channel)
 {
     inbox_clear();
     surroundings_restore(channel, &copied->notes);
-    oom_score_checkpoint(copied->automatic);
+    oom_score_checkpoint(copied->ends_first);
     copied->supervisor = getppid();
     copied->alone = true;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

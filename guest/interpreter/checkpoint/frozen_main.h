@@ -21,7 +21,7 @@ typedef struct CheckpointInfo {
     SharedMemory shared;
     sigset_t mask;     /* signals that were blocked */
     pid_t supervisor;  /* whose child it is to be */
-    bool automatic;    /* nobody asked for the copy */
+    bool ends_first;   /* before the interpreter, where memory runs out */
     bool with_threads; /* that rest in it */
     bool alone;        /* what it shares nobody else has: it has only just become the copy */
 } CheckpointInfo;
