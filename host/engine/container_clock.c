@@ -8,7 +8,6 @@
 
 #include "proto/base/buf.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
 #include "proto/base/program.h"
 
 /* 2026-01-01: Python's floating-point seconds since then have nanoseconds. */
@@ -49,7 +48,7 @@ static int probe(const ContainerClock *clock, const Runtime *runtime)
     return r <= 0 ? r : -EPERM;
 }
 
-void container_clock_open(ContainerClock *ret, const Runtime *runtime)
+int container_clock_open(ContainerClock *ret, const Runtime *runtime)
 {
     int64_t own = 0;
     int r = runtime->kind == RUNTIME_RUNSC ? -ENOTSUP : read_own(&own);
@@ -64,10 +63,9 @@ void container_clock_open(ContainerClock *ret, const Runtime *runtime)
         ret->with[2] = ret->offset;
         r = probe(ret, runtime);
     }
-    if (r == 0)
-        return;
-    log_info("containers have the clock of the machine", "reason=%s", strerror(-r));
-    container_clock_close(ret);
+    if (r < 0)
+        container_clock_close(ret);
+    return r;
 }
 
 void container_clock_close(ContainerClock *clock)

@@ -11,6 +11,7 @@ typedef struct ContainerClock {
     const char *with[4]; /* for runtime_job_init() */
 } ContainerClock;
 
-/* Finds out whether containers can have one; blocks. `ret` stays where it is. */
-void container_clock_open(ContainerClock *ret, const Runtime *runtime);
+/* Finds out whether containers can have one; blocks. `ret` stays where it is. 0, or a negative errno: they
+ * have the clock of the machine. */
+int container_clock_open(ContainerClock *ret, const Runtime *runtime);
 void container_clock_close(ContainerClock *clock);

@@ -64,6 +64,24 @@ static void check_userns(const Check *check, const EngineConfig *config, const R
                   SUPERVISOR_UID);
 }
 
+/* Ordinary users are told nothing: their namespace, which decides, is made when limpetd starts. */
+static void check_clock(const Check *check, const Runtime *runtime)
+{
+    ContainerClock clock;
+    int r = geteuid() == 0 ? container_clock_open(&clock, runtime) : 1;
+
+    if (r < 0)
+        check_say(check, FINDING_WARN, "clock", "use Linux 6.1 or newer with runc or crun",
+                  "containers have the monotonic clock of the machine (%s), and the memory of saved sessions "
+                  "does not fit after a restart",
+                  strerror(-r));
+    if (r != 0)
+        return;
+    check_say(check, FINDING_OK, "clock", NULL,
+              "containers have a monotonic clock of their own, the same on every machine");
+    container_clock_close(&clock);
+}
+
 static void check_runtime(const Check *check, const EngineConfig *config)
 {
     Problem problem = PROBLEM_NULL;
@@ -83,6 +101,7 @@ static void check_runtime(const Check *check, const EngineConfig *config)
         check_say(check, FINDING_OK, "runtime", NULL, "%s %s (%s)", runtime.name, runtime.version,
                   runtime.path);
     check_userns(check, config, &runtime);
+    check_clock(check, &runtime);
     runtime_deinit(&runtime);
 }
 
@@ -423,7 +442,9 @@ static int oci_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
         runtime_deinit(&oci->runtime);
         return r;
     }
-    container_clock_open(&oci->clock, &oci->runtime);
+    r = container_clock_open(&oci->clock, &oci->runtime);
+    if (r < 0)
+        log_info("containers have the clock of the machine", "reason=%s", strerror(-r));
     *ret = &take(oci)->engine;
     return 0;
 }

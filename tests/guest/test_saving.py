@@ -74,7 +74,7 @@ def test_answers_that_are_none(controller, answer):
     controller.checkpoint()
     controller.run(replace("LOAD", f"send(LOAD, {answer}, id)"))
     name, text = controller.ask(LOAD, branch=0, path=PLACE)
-    assert name == "Internal" and "lost" in text
+    assert name == "RestoreFailed" and "lost" in text
     record = controller.run("print(x)")
     assert (record["stdout"], record["state"], record.get("restored")) == ("1\n", "rolled_back", None)
 
@@ -83,7 +83,7 @@ def test_an_interpreter_that_ends(controller):
     controller.checkpoint()
     controller.run(replace("SAVE", "os._exit(1)"))
     name, text = controller.ask(SAVE, branch=0, path=PLACE)
-    assert name == "Internal" and "lost" in text
+    assert name == "SaveFailed" and "lost" in text
     assert controller.run("print(x)")["state"] == "rolled_back"
 
 

@@ -22,13 +22,13 @@ class Preloaded:
 
     def __init__(self, directory, *modules):
         self.path = os.path.join(directory, "preloaded")
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
-        self.listener.listen()
-        self.pid = os.posix_spawn(
-            sys.executable, [sys.executable, "-W", "ignore", __file__, "serve", *modules], os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, self.listener.fileno(), 0)],
-        )  # fmt: skip
+        with socket.socket(socket.AF_UNIX) as listener:  # the process has it alone: who waits for it hears of its end
+            listener.bind(self.path)
+            listener.listen()
+            self.pid = os.posix_spawn(
+                sys.executable, [sys.executable, "-W", "ignore", __file__, "serve", *modules], os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, listener.fileno(), 0)],
+            )  # fmt: skip
 
     def command(self, module, *arguments):
         """What starts `python -m module arguments...`."""
@@ -45,7 +45,6 @@ class Preloaded:
     def close(self):
         os.kill(self.pid, signal.SIGTERM)
         os.waitpid(self.pid, 0)
-        self.listener.close()
 
 
 class Program:
@@ -91,7 +90,10 @@ def send(connection, what, streams):
 
 
 def receive(connection):
-    number = connection.recv(NUMBER, socket.MSG_WAITALL)
+    try:
+        number = connection.recv(NUMBER, socket.MSG_WAITALL)
+    except ConnectionResetError:
+        number = b""
     if len(number) != NUMBER:
         raise EOFError("the keeper of a preloaded program is gone")
     return int.from_bytes(number, "little", signed=True)

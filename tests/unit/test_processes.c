@@ -188,6 +188,31 @@ static void test_strangers_are_no_descendants(void **state)
     assert_false(processes_is_descendant(getppid()));
 }
 
+static bool has(const ProcessTable *table, pid_t pid)
+{
+    for (size_t i = 0; i < table->n; i++)
+        if (table->items[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* However many processes the machine has. */
+static void test_descendants_alone_are_read(void **state)
+{
+    ProcessTable table = {0};
+    pid_t pids[3];
+    Seen seen = {0};
+
+    start(make_family, pids, 3);
+    assert_int_equal(table_read(&table), 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(has(&table, pids[i]));
+    for (size_t i = 0; i < table.n; i++)
+        assert_true(processes_is_descendant(table.items[i].pid));
+    table_deinit(&table);
+    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
+}
+
 /* All but some */
 
 static bool is_alive(pid_t pid)
@@ -502,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_orphans_and_sessions),
         cmocka_unit_test(test_a_relay),
         cmocka_unit_test(test_strangers_are_no_descendants),
+        cmocka_unit_test(test_descendants_alone_are_read),
         cmocka_unit_test(test_one_is_kept_alone),
         cmocka_unit_test(test_a_family_is_kept),
         cmocka_unit_test(test_orphans_of_a_session_are_family),

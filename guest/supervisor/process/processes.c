@@ -93,12 +93,29 @@ static int add_read(void *userdata, pid_t pid)
     return 0;
 }
 
+/* Ends, although others may be born faster than they are read. */
+#define DESCENDANTS_MAX 65536u
+
+/* Reads the descendants alone: other processes of the machine may be many. */
+static int add_descendants(ProcessTable *table, pid_t ancestor)
+{
+    int r = proc_each_child(ancestor, add_read, table);
+
+    for (size_t i = 0; r == 0 && i < table->n && table->n < DESCENDANTS_MAX; i++) {
+        r = proc_each_child(table->items[i].pid, add_read, table);
+        if (r == -ENOENT || r == -ESRCH)
+            r = 0; /* it has ended */
+    }
+    return r;
+}
+
 int table_read(ProcessTable *table)
 {
+    pid_t self = getpid();
     int r;
 
     table->n = table->missed = 0;
-    r = proc_each(add_read, table);
+    r = self == 1 ? proc_each(add_read, table) : add_descendants(table, self);
     if (r == 0 && table->n > 0)
         qsort(table->items, table->n, sizeof(Process), compare_pids);
     return r;
@@ -276,7 +293,8 @@ static int purge_round(Purge *purge)
         kill(-1, SIGSTOP);
 
     int r = table_read(&purge->now);
-    purge->moved = purge->self == 1 ? purge->now.missed : 0; /* others see strangers come and go */
+    purge->moved = purge->self == 1 ? purge->now.missed
+                                    : 0; /* others cannot stop those that are kept, which come and go */
     purge->awake = 0;
     for (size_t i = 0; r == 0 && i < purge->now.n; i++) {
         purge_one(purge, &purge->now.items[i]);

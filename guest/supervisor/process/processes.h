@@ -7,7 +7,7 @@
 
 #include "proto/base/base.h"
 
-/* The table of all processes. */
+/* The table of processes. */
 
 typedef struct Process {
     pid_t pid, parent, session;
@@ -17,7 +17,8 @@ typedef struct Process {
     bool marked, spared; /* free for whoever reads the table */
 } Process;
 
-/* All processes, read one after the other: no picture of a single moment. */
+/* Descendants of the calling process, of process 1 all that there are, read one after the other: no picture
+ * of a single moment. */
 typedef struct ProcessTable {
     Process *items; /* by pid */
     size_t n, capacity;
@@ -26,7 +27,7 @@ typedef struct ProcessTable {
 
 void table_deinit(ProcessTable *table);
 
-/* Reads all processes; what was in the table goes. 0 or a negative errno. */
+/* Reads them; what was in the table goes. 0 or a negative errno. */
 int table_read(ProcessTable *table);
 
 /* Returns whether the process has that supplementary group. */

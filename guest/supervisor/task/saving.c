@@ -79,12 +79,17 @@ static void lose(Tasks *tasks)
     branch_start(branch);
 }
 
-void task_unanswered(Tasks *tasks, ErrorCode code, const char *why)
+static ErrorCode failure(const Task *task)
+{
+    return !task->moves ? ERR_INTERNAL : task->loads ? ERR_RESTORE_FAILED : ERR_SAVE_FAILED;
+}
+
+void task_unanswered(Tasks *tasks, const char *why)
 {
     Task *task = &tasks->task;
 
     if (!task->resumes) {
-        task_refuse(tasks, code, "%s", why);
+        task_refuse(tasks, failure(task), "%s", why);
         return;
     }
     loop_timer_cancel(&task->limit);
@@ -92,17 +97,21 @@ void task_unanswered(Tasks *tasks, ErrorCode code, const char *why)
     task_await(tasks, AWAITS_BRANCH, lose);
 }
 
-static ErrorCode failure(const Task *task)
+void task_interpreter_lost(Tasks *tasks)
 {
-    return task->loads ? ERR_RESTORE_FAILED : ERR_SAVE_FAILED;
+    bool saves = tasks->task.moves && !tasks->task.loads;
+
+    task_unanswered(tasks,
+                    saves ? "the interpreter was lost while its variables were saved; the next call says "
+                            "what became of them, and it can be tried again"
+                          : "the interpreter was lost before it answered");
 }
 
 static void on_limit_due(LoopTimer *timer)
 {
     Tasks *tasks = container_of(timer, Tasks, task.limit);
 
-    task_unanswered(tasks, failure(&tasks->task),
-                    "the interpreter was not done in time; a thread of the code may keep it busy");
+    task_unanswered(tasks, "the interpreter was not done in time; a thread of the code may keep it busy");
 }
 
 static int ask(Task *task)
@@ -291,7 +300,7 @@ static void keep_memory(Tasks *tasks)
     Branch *branch = task->branch;
 
     if (branch->epoch != task->epoch)
-        task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost after it had saved its variables");
+        task_interpreter_lost(tasks);
     else if (begin_keeping(tasks, on_keep_due, answer_saved) < 0)
         answer_saved(tasks);
 }
@@ -397,7 +406,7 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
         return r;
     if (said.error.data) {
         reason_set(why, "%.*s", (int)said.error.size, said.error.data);
-        task_unanswered(tasks, failure(task), why);
+        task_unanswered(tasks, why);
         return 0;
     }
     if (!task->loads && task->memory) {

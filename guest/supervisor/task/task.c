@@ -431,7 +431,7 @@ static bool can_be_answered(Tasks *tasks)
     const Branch *branch = tasks->task.branch;
 
     if (!branch_is_ready(branch) || branch->epoch != tasks->task.epoch)
-        task_unanswered(tasks, ERR_INTERNAL, "the interpreter was lost before it answered");
+        task_interpreter_lost(tasks);
     return false; /* the answer is a message */
 }
 

@@ -131,4 +131,6 @@ int task_commit(Tasks *tasks, const Message *message, Problem *problem);
 int task_move(Tasks *tasks, const Message *message, Problem *problem);
 
 /* The interpreter has not done what it was asked for. */
-void task_unanswered(Tasks *tasks, ErrorCode code, const char *why);
+void task_unanswered(Tasks *tasks, const char *why);
+/* Likewise, for it is gone. */
+void task_interpreter_lost(Tasks *tasks);
