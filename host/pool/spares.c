@@ -128,8 +128,10 @@ static bool take_memory(Spare *spare, bool shared)
  *
  * Spares, one by one: the pool is the owner of their sandboxes. */
 
-/* With less memory than that a session would miss what the modules take of it. */
-#define IMPORTS_MEMORY (UINT64_C(512) << 20)
+/* With less memory than that a session would miss what the modules take of it; of a memory that it shares it
+ * takes little. */
+#define IMPORTS_MEMORY        (UINT64_C(512) << 20)
+#define IMPORTS_MEMORY_SHARED (UINT64_C(256) << 20)
 
 /* Process 1 of a container that was killed waits for all the others, and until then no end of it is told. In
  * another container of a pod it has no number here. */
@@ -260,12 +262,12 @@ static int begin(Spare *spare, Problem *problem)
 
     if (session_options_copy_container(&options, &kind->options) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    spec =
-        (SpareSpec){.imports = imports_value(options.memory >= IMPORTS_MEMORY ? all->options->imports : "")};
+    uint64_t least = shares_memory(kind) ? IMPORTS_MEMORY_SHARED : IMPORTS_MEMORY;
+    spec = (SpareSpec){.imports = imports_value(options.memory >= least ? all->options->imports : "")};
     if (take_template(&spec, &options, spare->template) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    spec.memory = kind_memory(spare->kind);
-    spec.keeps = shares_memory(spare->kind);
+    spec.memory = kind_memory(kind);
+    spec.keeps = shares_memory(kind);
     return sandbox_start_spare(&spare->sandbox, all, kind->ephemeral, &options, &spec, &spare_owner, spare,
                                problem);
 }
