@@ -48,7 +48,8 @@ void uploads_client_gone(Front *front, Peer peer);
 /* ---- pieces of files that clients fetch: a few of one connection at once, and none while the client leaves
  * much unread; the requests for others wait, and the controller does not hold what they would bring ---- */
 
-/* Bytes that a client may have left unread when one is begun. */
+/* Bytes that a client may have left unread when one is begun, with those to come of others: what is written
+ * to it is moved as it grows, while everybody waits. */
 #define PIECES_UNREAD ((size_t)1 << 20)
 
 typedef struct Piece {

@@ -28,7 +28,8 @@ static void compact(Buf *buf)
 
 static int grow(Buf *buf, size_t needed)
 {
-    size_t capacity = MAX(MAX(needed, buf->capacity * 2), BUF_MINIMUM);
+    /* With room for what is small and follows something large. */
+    size_t capacity = MAX(MAX(needed + needed / 8, buf->capacity * 2), BUF_MINIMUM);
     uint8_t *data;
 
     if (needed > PTRDIFF_MAX / 2)

@@ -97,6 +97,22 @@ static void large_memory_is_given_back(void **state)
     buf_deinit(&buf);
 }
 
+/* Twice the memory, and another copy, is not what a few bytes behind a megabyte are worth. */
+static void little_behind_something_large_moves_nothing(void **state)
+{
+    static const uint8_t large[1 << 20];
+    Buf buf = BUF_NULL;
+    const uint8_t *data;
+
+    assert_int_equal(buf_append(&buf, "head", 4), 0);
+    assert_int_equal(buf_append(&buf, large, sizeof(large)), 0);
+    data = buf.data;
+    assert_int_equal(buf_append(&buf, "and a few more", 14), 0);
+    assert_ptr_equal(buf.data, data);
+    assert_true(buf.capacity < 3 * sizeof(large) / 2);
+    buf_deinit(&buf);
+}
+
 static void reads_descriptors(void **state)
 {
     Buf buf = {.limit = 8};
@@ -161,6 +177,7 @@ int main(void)
         cmocka_unit_test(stops_at_limit),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(large_memory_is_given_back),
+        cmocka_unit_test(little_behind_something_large_moves_nothing),
         cmocka_unit_test(reads_descriptors),
         cmocka_unit_test(problems_are_bounded_and_whole),
         cmocka_unit_test(errors_have_names),

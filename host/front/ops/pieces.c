@@ -1,9 +1,6 @@
 /* Pieces of files that clients fetch, up to a megabyte each. */
 #include "host/front/ops.h"
 
-/* Pieces of one connection that are under way. */
-#define UNDER_WAY_MAX 4u
-
 /* Pieces of one connection. It is there while there are any. */
 typedef struct PiecesOfPeer {
     List link; /* Front.pieces */
@@ -46,10 +43,13 @@ static void free_unused(PiecesOfPeer *of)
     free(of);
 }
 
-/* A client that is gone has SIZE_MAX unread. */
+/* Returns whether another may begin: pieces to come count as unread, and a client that is gone has SIZE_MAX
+ * unread. */
 static bool takes_one(const Front *front, const PiecesOfPeer *of)
 {
-    return of->under_way < UNDER_WAY_MAX && listener_untaken(front->clients, of->peer) <= PIECES_UNREAD;
+    size_t coming = of->under_way * (size_t)LIMIT_FILE_CHUNK;
+
+    return coming <= PIECES_UNREAD && listener_untaken(front->clients, of->peer) <= PIECES_UNREAD - coming;
 }
 
 /* The requests are handled in the order they came in: one that comes meanwhile waits behind them. */
