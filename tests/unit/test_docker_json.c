@@ -1,13 +1,9 @@
-#include "host/engine/docker_json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "host/engine/docker_json.h"
 #include "host/engine/profile.h"
+#include "tests/support/cmocka.h"
 
 static const ContainerSpec spec = {
     .name = "limpet-x",

@@ -1,15 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
+#include "tests/support/cmocka.h"
 
 static Loop *loop;
 

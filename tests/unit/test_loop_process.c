@@ -1,13 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <sys/wait.h>
 
 #include "proto/base/loop.h"
+#include "tests/support/cmocka.h"
 
 static Loop *loop;
 

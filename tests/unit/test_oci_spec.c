@@ -1,15 +1,11 @@
-#include "host/engine/oci_spec.h"
-
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "host/engine/oci_spec.h"
 #include "host/engine/profile.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
 
 static const ContainerSpec spec = {
     .name = "limpet-x",

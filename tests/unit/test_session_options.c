@@ -1,12 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "host/config/session_options.h"
+#include "tests/support/cmocka.h"
 
 static const Options defaults = {
     .timeout = 30,

@@ -1,13 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <signal.h>
 
 #include "host/files/worker.h"
+#include "tests/support/cmocka.h"
 
 #define JOBS 2000
 

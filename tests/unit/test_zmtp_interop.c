@@ -1,10 +1,4 @@
 /* Our DEALER against the ROUTER of libzmq, over a unix socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +8,7 @@
 #include <zmq.h>
 
 #include "proto/zmtp.h"
+#include "tests/support/cmocka.h"
 
 #define MAX_FRAME   ((size_t)2 << 20)
 #define PATIENCE_MS 20000 /* only a broken peer makes a test wait for it */
