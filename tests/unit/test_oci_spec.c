@@ -130,7 +130,7 @@ static void test_a_tiny_share_of_cpu_is_one_the_kernel_takes(void **state)
     json_decref(config);
 }
 
-/* What is mounted below the data is read-only too, or does not show. */
+/* Mounts below the data are read-only as well, or do not show. */
 static void test_data_on_kernels_that_cannot_mount_it_whole(void **state)
 {
     OciParams params = params_of(&spec);
