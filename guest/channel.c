@@ -228,12 +228,6 @@ void channel_reader_clear(ChannelReader *reader)
     reader->used = 0;
 }
 
-void channel_reader_deinit(ChannelReader *reader)
-{
-    fds_forget(reader->fds);
-    buf_deinit(&reader->in);
-}
-
 /* The message that was taken last is no longer needed. */
 static void consume(ChannelReader *reader)
 {

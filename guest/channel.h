@@ -63,7 +63,6 @@ typedef struct ChannelReader {
 
 /* Forgets everything, as for a new channel. */
 void channel_reader_clear(ChannelReader *reader);
-void channel_reader_deinit(ChannelReader *reader);
 
 /* Takes the next message if all of it has been read: 1, otherwise 0. It stays valid until the next call.
  * `fds` gets the descriptors that came with it (close-on-exec, the caller's to close), -1 for those that did

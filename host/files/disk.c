@@ -315,14 +315,6 @@ static int borrow(DiskSize size, Problem *problem)
     return r < 0 ? -EPROTO : r;
 }
 
-void disk_templates_forget(void)
-{
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < ARRAY_SIZE(templates); i++)
-        forget(&templates[i]);
-    pthread_mutex_unlock(&lock);
-}
-
 /* ---- copying ---- */
 
 static int copy_data(int from, int to, off_t start, off_t end)

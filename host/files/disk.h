@@ -41,9 +41,6 @@ int disk_image_check(int file, Problem *problem);
  * to be mounted, as others may write to the directory; or -EPROTO with the problem set and no such file. */
 int disk_template_make(int directory, const char *name, DiskSize size, Problem *problem);
 
-/* Forgets all of them: for tests. */
-void disk_templates_forget(void);
-
 /* Checks that this process can make disks in `state_dir`: makes one, and ends it. Blocks for a moment. 0, or
  * -EPROTO with a problem that names what is missing. */
 int disk_check(const char *state_dir, Problem *problem);

@@ -201,7 +201,7 @@ class Model:
         self.random.choice(operations)()
 
 
-@pytest.fixture(params=["session", "spare"])
+@pytest.fixture(params=["session", pytest.param("spare", marks=pytest.mark.long)])
 def begin(request, keep, keep_claimed):
     """begin(interpreter, mode): a session from the first day, or one that was a spare."""
     return keep if request.param == "session" else keep_claimed

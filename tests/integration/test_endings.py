@@ -1,4 +1,4 @@
-"""How a call may end, and what becomes of the state that no checkpoint protects; test_state.py has that which one
+"""How a call may end, and what becomes of the state that no checkpoint protects; test_variables.py has that which one
 does."""
 
 import io

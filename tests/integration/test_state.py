@@ -37,25 +37,6 @@ def in_background(function, *arguments, **options):
     return thread, results
 
 
-@pytest.mark.parametrize(
-    "code, status",
-    [
-        (STUCK, "timeout"),
-        ("import ctypes; ctypes.string_at(0)", "crashed"),
-        ("import os; os._exit(7)", "exited"),
-        ("import os; os.execv('/bin/true', ['true'])", "exited"),
-        ("import os; os.kill(os.getpid(), 9)", "crashed"),
-    ],
-)
-def test_whatever_ends_the_interpreter_the_variables_are_back(session, code, status):
-    session.run("x = [1]; y = x")
-    session.checkpoint()
-    result = session.run(f"x.append(2)\n{code}", timeout=5 if status == "timeout" else 60)
-    assert (result.status, result.state, result.epoch) == (status, "rolled_back", 2)
-    assert result.rolled_back_to.execution_count == 1
-    assert value(session, "x, x is y") == "([1], True)"
-
-
 @pytest.mark.engine
 def test_out_of_memory_tells_what_became_of_the_variables(client, name, limpetd):
     if not limpetd.isolates:

@@ -236,7 +236,7 @@ def test_many_at_once(client):
 
 
 def test_who_waits_for_one_that_is_removed_is_told(pool):
-    pool.client.template("slow", setup="import time; time.sleep(10)")
+    pool.client.template("slow", setup="import time; time.sleep(5)")
     known = set(pool.spare_directories())
     opening = Asking(pool.client.open, "a", template="slow", memory="800m")  # no spare has so much
     wait_for(lambda: set(pool.spare_directories()) - known)

@@ -1,12 +1,6 @@
 /* A directory under watch, one to publish into, and one beside them, below a temporary directory. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +10,7 @@
 
 #include "host/files/artifacts.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 typedef struct Fixture {
     char base[64];

@@ -3,12 +3,6 @@
  * here waits for time. */
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +10,7 @@
 #include <sys/un.h>
 
 #include "host/link/listener.h"
+#include "tests/support/cmocka.h"
 
 #define MAX_FRAME ((size_t)1000)
 #define MAX_QUEUE ((size_t)1 << 20)

@@ -7,31 +7,6 @@
 #include <signal.h>
 #include <time.h>
 
-static void test_reported_once(void **state)
-{
-    Fixture *f = *state;
-
-    assert_int_equal(publish(f)->n, 0);
-    assert_false(artifacts_dirty(f->artifacts));
-    write_file(f->root, "table.csv", "a,b\n1,2\n");
-    assert_true(artifacts_dirty(f->artifacts));
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "table.csv", "a,b\n1,2\n");
-
-    const Artifact *table = find(f->list, "table.csv");
-    struct stat st;
-    assert_string_equal(table->mime_type, "text/csv");
-    assert_string_equal(table->sha256, "492d5ea496056f1a6a6592241032fab764c321596317930b4fa0e1e8bc3b7470");
-    assert_int_equal(stat(table->host_path, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0644);
-
-    assert_int_equal(publish(f)->n, 0);
-    assert_false(artifacts_dirty(f->artifacts));
-    write_file(f->root, "table.csv", "a,b\n3,4\n"); /* same size, at once */
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "table.csv", "a,b\n3,4\n");
-}
-
 static void test_open_file_is_reported_as_it_grows(void **state)
 {
     Fixture *f = *state;
@@ -44,44 +19,6 @@ static void test_open_file_is_reported_as_it_grows(void **state)
     }
     close(fd);
     assert_int_equal(publish(f)->n, 0);
-}
-
-static void test_new_directories(void **state)
-{
-    Fixture *f = *state;
-
-    publish(f);
-    mkdirat(f->root, "a", 0755);
-    mkdirat(f->root, "a/b", 0755);
-    write_file(f->root, "a/b/one", "1");
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "a/b/one", "1");
-    write_file(f->root, "a/b/two", "2");
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "a/b/two", "2");
-}
-
-static void test_moved_directories(void **state)
-{
-    Fixture *f = *state;
-
-    mkdirat(f->root, "a", 0755);
-    write_file(f->root, "a/one", "1");
-    publish(f);
-    renameat(f->root, "a", f->root, "b");
-    write_file(f->root, "b/two", "2");
-    assert_int_equal(publish(f)->n, 2);
-    assert_published(f->list, "b/one", "1");
-    assert_published(f->list, "b/two", "2");
-
-    renameat(f->root, "b", f->outside, "b");
-    write_file(f->outside, "b/three", "3");
-    assert_int_equal(publish(f)->n, 0);
-    renameat(f->outside, "b", f->root, "a");
-    assert_int_equal(publish(f)->n, 3);
-    write_file(f->root, "a/one", "changed");
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "a/one", "changed");
 }
 
 static void test_other_kinds(void **state)
@@ -269,31 +206,6 @@ static void test_memory_mapping(void **state)
     assert_published(f->list, "map", "data");
 }
 
-static void test_file_and_directory_of_one_name(void **state)
-{
-    Fixture *f = *state;
-
-    write_file(f->root, "x", "file");
-    publish(f);
-    _cleanup_(freep) char *first = strdup(find(f->list, "x")->host_path);
-    unlinkat(f->root, "x", 0);
-    mkdirat(f->root, "x", 0755);
-    write_file(f->root, "x/y", "below");
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "x/y", "below");
-    _cleanup_(freep) char *copy = read_file(first);
-    assert_string_equal(copy, "file");
-
-    mkdirat(f->root, "z", 0755);
-    write_file(f->root, "z/y", "below");
-    publish(f);
-    unlinkat(f->root, "z/y", 0);
-    unlinkat(f->root, "z", AT_REMOVEDIR);
-    write_file(f->root, "z", "file");
-    assert_int_equal(publish(f)->n, 1);
-    assert_published(f->list, "z", "file");
-}
-
 static void test_limits(void **state)
 {
     Fixture *f = *state;
@@ -464,10 +376,7 @@ static void test_merge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_reported_once),
         TEST(test_open_file_is_reported_as_it_grows),
-        TEST(test_new_directories),
-        TEST(test_moved_directories),
         TEST(test_other_kinds),
         TEST(test_sparse_and_large),
         TEST(test_odd_names),
@@ -475,7 +384,6 @@ int main(void)
         TEST(test_hard_links),
         TEST(test_times_do_not_hide),
         TEST(test_memory_mapping),
-        TEST(test_file_and_directory_of_one_name),
         TEST(test_limits),
         TEST(test_write_error_loses_no_sibling),
         TEST(test_overflow),

@@ -1,15 +1,12 @@
 /* guest/supervisor/call/result.h and call.h: what a call may ask, and the time that it
  * takes. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "guest/supervisor/call/result.h"
 #include "guest/supervisor/call/call.h"
+#include "guest/supervisor/call/result.h"
 #include "proto/base/clock.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
 
 static MsgAsk question(uint64_t number)
 {
@@ -59,55 +56,6 @@ static void test_at_once(void **state)
     ask(&questions, 1, "there is no client to ask");
 }
 
-static void on_step(Interruption *interruption, InterruptionStep step)
-{
-    fail();
-}
-
-static void test_a_paused_deadline(void **state)
-{
-    _cleanup_(loop_freep) Loop *loop = NULL;
-    Interruption interruption;
-
-    assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(interruption_begin(&interruption, loop, clock_now() + NSEC_PER_SEC, on_step), 0);
-    interruption_resume(&interruption); /* nothing to resume */
-    assert_in_range(interruption.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
-    interruption_pause(&interruption);
-    uint64_t left = interruption.left;
-    assert_in_range(left, 1, NSEC_PER_SEC);
-    assert_true(interruption.timer.due == UINT64_MAX);
-    interruption_pause(&interruption); /* once is enough */
-    assert_true(interruption.left == left);
-
-    uint64_t before = clock_now();
-    interruption_resume(&interruption);
-    assert_in_range(interruption.timer.due, before + left, clock_now() + left);
-    interruption_end(&interruption);
-}
-
-static void step_is_taken(Interruption *interruption, InterruptionStep step)
-{
-    assert_int_equal(step, INTERRUPTION_STEP_ASK);
-}
-
-static void test_an_interrupt_is_not_paused(void **state)
-{
-    _cleanup_(loop_freep) Loop *loop = NULL;
-    Interruption interruption;
-
-    assert_int_equal(loop_new(&loop), 0);
-    assert_int_equal(interruption_begin(&interruption, loop, clock_now() + NSEC_PER_SEC, step_is_taken), 0);
-    interruption_pause(&interruption);
-    interruption_now(&interruption);
-    assert_in_range(interruption.timer.due, clock_now(), clock_now() + NSEC_PER_SEC);
-    uint64_t due = interruption.timer.due;
-    interruption_resume(&interruption);
-    interruption_pause(&interruption);
-    assert_true(interruption.timer.due == due);
-    interruption_end(&interruption);
-}
-
 static uint64_t woken;
 
 /* The supervisor is held up once it has asked the first time. */
@@ -139,8 +87,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_all),
         cmocka_unit_test(test_at_once),
-        cmocka_unit_test(test_a_paused_deadline),
-        cmocka_unit_test(test_an_interrupt_is_not_paused),
         cmocka_unit_test(test_a_call_has_its_time_where_the_supervisor_was_held_up),
     };
 

@@ -1,13 +1,9 @@
 /* Needs the right to mount; otherwise it is skipped. */
-#include "host/engine/attach.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
+#include "host/engine/attach.h"
+#include "tests/support/cmocka.h"
 
 #define CONTAINERS 300
 

@@ -1,15 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "host/net/authorized.h"
 #include "proto/certificate.h"
+#include "tests/support/cmocka.h"
 
 #define FIRST  "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"
 #define SECOND "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"

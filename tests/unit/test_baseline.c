@@ -31,28 +31,6 @@ static void begin_again(Fixture *f, const Buf *baseline)
     read_all(f->artifacts, baseline);
 }
 
-static void test_reported_once(void **state)
-{
-    Fixture *f = *state;
-    Buf baseline _cleanup_(buf_deinit) = BUF_NULL;
-
-    write_file(f->root, "same", "1");
-    write_file(f->root, "changes", "1");
-    write_file(f->root, "\xff not utf-8", "1");
-    assert_int_equal(symlinkat("elsewhere", f->root, "link"), 0);
-    assert_int_equal(publish(f)->n, 4);
-    assert_int_equal(artifacts_write_baseline(f->artifacts, false, append, &baseline), 0);
-
-    begin_again(f, &baseline);
-    write_file(f->root, "changes", "22");
-    write_file(f->root, "new", "3");
-    publish(f);
-    assert_int_equal(f->list->n, 2);
-    assert_published(f->list, "changes", "22");
-    assert_published(f->list, "new", "3");
-    assert_int_equal(publish(f)->n, 0);
-}
-
 /* Written in the same moment as it was looked at: only the contents can tell. */
 static void test_contents_decide(void **state)
 {
@@ -193,9 +171,8 @@ static void test_broken_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_reported_once), TEST(test_contents_decide),
-        TEST(test_in_parts),      TEST(test_directory_that_is_not_entered),
-        TEST(test_nonsense),      TEST(test_broken_off),
+        TEST(test_contents_decide), TEST(test_in_parts),   TEST(test_directory_that_is_not_entered),
+        TEST(test_nonsense),        TEST(test_broken_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +10,7 @@
 
 #include "host/files/beneath.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 static char base[64];
 static int top; /* base/top, below which things are opened */

@@ -1,15 +1,10 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 #include "proto/base/buf.h"
 #include "proto/base/problem.h"
+#include "tests/support/cmocka.h"
 
 static void appends_and_consumes(void **state)
 {

@@ -1,13 +1,10 @@
-#include "host/engine/cgroup.h"
-
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "host/engine/cgroup.h"
+#include "tests/support/cmocka.h"
 
 #define ROOT_MOUNT "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 #define V1_MOUNTS                                                                                            \

@@ -1,14 +1,10 @@
-#include "host/engine/cgroup.h"
-
 #include <dirent.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "host/engine/cgroup.h"
 #include "proto/base/program.h"
+#include "tests/support/cmocka.h"
 
 static unsigned count_entries(const char *path)
 {

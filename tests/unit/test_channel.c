@@ -1,16 +1,20 @@
 /* guest/channel.h: both ends, over a real socket pair. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "guest/channel.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
+
+/* An interpreter has its reader as long as it lives. */
+static void reader_deinit(ChannelReader *reader)
+{
+    channel_reader_clear(reader);
+    buf_deinit(&reader->in);
+}
 
 static void append_frame(Buf *out, const char *text)
 {
@@ -122,7 +126,7 @@ static void assert_same_pipe(int writer, int reader)
 
 static void test_descriptors_come_with_their_message(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
     _cleanup_(buf_deinit) Buf out = BUF_NULL;
     int pipes[2], fds[CHANNEL_FDS];
     Ends ends = ends_open();
@@ -189,7 +193,7 @@ static void assert_next(ChannelReader *reader, Ends ends, const char *text, size
 
 static void test_small_messages_are_read_at_once(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
     int fds[CHANNEL_FDS];
     ChannelFrame frame;
@@ -208,7 +212,7 @@ static void test_small_messages_are_read_at_once(void **state)
 
 static void test_descriptors_stay_with_their_message(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
     int before = next_fd();
 
@@ -230,7 +234,7 @@ static void test_descriptors_stay_with_their_message(void **state)
 
 static void test_descriptors_of_messages_that_come_in_pieces(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
     int before = next_fd();
 
@@ -249,7 +253,7 @@ static void test_descriptors_of_messages_that_come_in_pieces(void **state)
 
 static void test_a_large_message_among_small_ones(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     char *large = test_malloc(100001);
     Ends ends = ends_open();
 
@@ -267,7 +271,7 @@ static void test_a_large_message_among_small_ones(void **state)
 
 static void test_a_reader_forgets(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
     int before = next_fd();
 
@@ -294,7 +298,7 @@ static void test_too_many_descriptors_are_refused(void **state)
 
 static void test_the_end_is_told(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     _cleanup_(buf_deinit) Buf in = BUF_NULL;
     int fds[CHANNEL_FDS];
     Ends ends = ends_open();
@@ -420,7 +424,7 @@ static void test_a_full_socket_takes_the_rest_later(void **state)
 
 static void test_reader_refuses_too_much(void **state)
 {
-    _cleanup_(channel_reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
+    _cleanup_(reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
     int sockets[2], fds[CHANNEL_FDS];
     ChannelFrame frame;
 

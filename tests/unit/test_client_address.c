@@ -1,10 +1,4 @@
 /* clients/c/address.c: where the controller's socket is, and whether its place can be trusted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +6,7 @@
 #include <unistd.h>
 
 #include "clients/c/address.h"
+#include "tests/support/cmocka.h"
 
 #define NOBODY 65534
 

@@ -1,16 +1,11 @@
 /* clients/c/json.c: what JSON becomes of which msgpack. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <locale.h>
 #include <math.h>
 #include <string.h>
 
 #include "clients/c/json.h"
 #include "proto/wire.h"
+#include "tests/support/cmocka.h"
 
 static void expect(const msgpack_object *object, JsonBytes bytes, const char *json)
 {

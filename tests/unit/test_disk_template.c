@@ -1,10 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,16 +9,51 @@
 
 #include "host/files/disk.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
 
 #define MIB         (UINT64_C(1) << 20)
 #define HEAD        (1u << 20) /* of a file system: all that an empty one of these sizes differs in */
 #define THREADS     8
+#define NEW_SIZE    100 /* the first that no other test has made */
 #define STORED_MOST (1u << 20)
 #define LARGE_MOST  (32u << 20)
 
 static const char *const checkers[] = {"/usr/sbin/e2fsck", "/sbin/e2fsck", "/usr/local/sbin/e2fsck"};
 static char directory[] = "/tmp/limpet-template-XXXXXX";
 static int directory_fd;
+
+static const DiskSize sizes[] = {
+    {DISK_MINIMUM, FILES_MINIMUM}, {DISK_MINIMUM, 100000}, {32 * MIB, 1000},
+    {1024 * MIB, 100000},          {1024 * MIB, 10000000}, {UINT64_C(1) << 40, 100000},
+    {DISK_MAXIMUM, FILES_MAXIMUM},
+};
+
+/* Layouts stay within what ext4 can be made with, whatever was asked for. */
+static void test_bounds(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        DiskLayout layout = disk_layout(sizes[i]);
+        uint64_t groups = (layout.blocks + layout.group_blocks - 1) / layout.group_blocks;
+
+        assert_int_equal(layout.group_blocks % 8, 0);
+        assert_in_range(layout.group_blocks, 256, 8 * DISK_BLOCK);
+        assert_in_range(layout.inodes, sizes[i].files, groups * 8 * DISK_BLOCK);
+        assert_true(layout.blocks <= UINT32_MAX);
+        assert_in_range(layout.reserved, 1, layout.blocks / 2);
+    }
+}
+
+/* The rest is for what is asked for: with its tables, and little more. */
+static void test_room(void **state)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        DiskLayout layout = disk_layout(sizes[i]);
+        uint64_t bytes = layout.blocks * DISK_BLOCK, tables = layout.inodes * 256;
+
+        assert_true(bytes >= sizes[i].bytes + tables);
+        assert_true(bytes <= sizes[i].bytes * 105 / 100 + tables * 110 / 100 + 20 * MIB);
+    }
+}
 
 static DiskSize size_of(unsigned number)
 {
@@ -124,7 +153,7 @@ static void *make_some(void *number)
 
     for (unsigned i = 0; i < THREADS; i++) {
         snprintf(name, sizeof(name), "%u-%u", (unsigned)own, i);
-        failed += make(name, size_of(i)) < 0;
+        failed += make(name, size_of(NEW_SIZE + i)) < 0;
     }
     return (void *)failed;
 }
@@ -136,7 +165,6 @@ static void test_at_once(void **state)
     char names[2][32];
     void *failed;
 
-    disk_templates_forget();
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, make_some, (void *)i), 0);
     for (unsigned i = 0; i < THREADS; i++) {
@@ -145,7 +173,7 @@ static void test_at_once(void **state)
     }
     for (unsigned size = 0; size < THREADS; size++) {
         snprintf(names[0], sizeof(names[0]), "0-%u", size);
-        assert_sound(names[0], size_of(size));
+        assert_sound(names[0], size_of(NEW_SIZE + size));
         for (unsigned i = 1; i < THREADS; i++) {
             snprintf(names[1], sizeof(names[1]), "%u-%u", i, size);
             assert_same(names[0], names[1]);
@@ -208,7 +236,6 @@ static int remove_all(void **state)
 
 static int tear_down(void **state)
 {
-    disk_templates_forget();
     close(directory_fd);
     return rmdir(directory); /* fails where anything but the disks was made */
 }
@@ -216,6 +243,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_room),
         cmocka_unit_test_teardown(test_copies, remove_all),
         cmocka_unit_test_teardown(test_changed_copy, remove_all),
         cmocka_unit_test_teardown(test_sizes, remove_all),

@@ -1,18 +1,13 @@
 /* A process that asks the launcher for disks, and a launcher that ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/files/session_disk.h"
 #include "host/file_service/process/serve.h"
+#include "host/files/session_disk.h"
 #include "host/ipc/ipc.h"
+#include "tests/support/cmocka.h"
 
 #define ANSWERED 9 /* exit status */
 

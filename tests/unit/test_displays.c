@@ -1,12 +1,9 @@
 /* guest/supervisor/call/result.h: what is taken from the interpreter, and what it adds up to. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/call/result.h"
+#include "tests/support/cmocka.h"
 
 /* A display with one text value, of `size` bytes, as a message. */
 static void make_display(Buf *frame, const char *text, size_t size, const char *id, bool update)
@@ -75,45 +72,6 @@ static void written_deinit(Written *written)
     buf_deinit(&written->frame);
 }
 
-static Text written_text(const Written *written, uint32_t i)
-{
-    const msgpack_object *data = map_find(&written->list->ptr[i].via.map, "data");
-    const msgpack_object *value = map_find(&data->via.map, "text/plain");
-
-    return (Text){value->via.str.ptr, value->via.str.size};
-}
-
-static void test_order_and_update(void **state)
-{
-    _cleanup_(displays_deinit) Displays displays;
-    _cleanup_(written_deinit) Written written;
-
-    displays_init(&displays);
-    assert_true(add(&displays, "one", 3, "a", false));
-    assert_true(add(&displays, "two", 3, NULL, false));
-    assert_true(add(&displays, "ONE", 3, "a", true));
-    assert_true(add(&displays, "three", 5, "unknown", true));
-    write_all(&written, &displays);
-    assert_int_equal(written.list->size, 3);
-    assert_true(text_equal(written_text(&written, 0), "ONE"));
-    assert_true(text_equal(written_text(&written, 1), "two"));
-    assert_true(text_equal(written_text(&written, 2), "three"));
-    assert_int_equal(written.list->ptr[0].via.map.size, 4);
-}
-
-static void test_too_many(void **state)
-{
-    _cleanup_(displays_deinit) Displays displays;
-    _cleanup_(written_deinit) Written written;
-
-    displays_init(&displays);
-    for (unsigned i = 0; i < LIMIT_DISPLAYS + 44; i++)
-        assert_int_equal(add(&displays, "x", 1, NULL, false), i < LIMIT_DISPLAYS - 1);
-    write_all(&written, &displays);
-    assert_int_equal(written.list->size, LIMIT_DISPLAYS);
-    assert_memory_equal(written_text(&written, LIMIT_DISPLAYS - 1).data, "45 more displays", 16);
-}
-
 static void test_too_many_bytes(void **state)
 {
     size_t size = LIMIT_DISPLAY_BYTES / 2 - 4096;
@@ -177,73 +135,12 @@ static void test_depth_leaves_room_for_the_record(void **state)
     assert_false(add_frame(&displays, &deep));
 }
 
-static int decode_executed(const Buf *frame, MsgCellExecuted *ret, Displays *displays)
-{
-    Message message = MESSAGE_NULL;
-    Problem problem = PROBLEM_NULL;
-
-    assert_int_equal(message_decode(&message, buf_head(frame), frame->size, &problem), 0);
-    int r = executed_decode(ret, displays, &message.body, &problem);
-    message_deinit(&message);
-    return r;
-}
-
-static void test_executed_of_nothing(void **state)
-{
-    _cleanup_(displays_deinit) Displays displays;
-    _cleanup_(buf_deinit) Buf frame = BUF_NULL;
-    MsgCellExecuted executed;
-    Writer w;
-
-    displays_init(&displays);
-    writer_message(&w, &frame, MSG_EXECUTED, 1, 2);
-    write_key(&w, "error");
-    write_nil(&w);
-    write_key(&w, "cpu");
-    write_double(&w, -1.0);
-    assert_int_equal(writer_finish(&w), 0);
-    assert_int_equal(decode_executed(&frame, &executed, &displays), 0);
-    assert_null(executed.result.data);
-    assert_null(executed.error.name.data);
-    assert_true(executed.cpu == 0.0);
-}
-
-static void test_executed_with_a_long_traceback(void **state)
-{
-    char *text = calloc(1, LIMIT_TRACEBACK + 1);
-
-    for (size_t over = 0; over < 2; over++) {
-        _cleanup_(displays_deinit) Displays displays;
-        _cleanup_(buf_deinit) Buf frame = BUF_NULL;
-        MsgCellExecuted executed;
-        Writer w;
-
-        displays_init(&displays);
-        writer_message(&w, &frame, MSG_EXECUTED, 1, 1);
-        write_key(&w, "error");
-        write_map(&w, 3);
-        write_key(&w, "name");
-        write_text(&w, "E");
-        write_key(&w, "message");
-        write_text(&w, "");
-        write_key(&w, "traceback");
-        write_text_n(&w, text, LIMIT_TRACEBACK + over);
-        assert_int_equal(writer_finish(&w), 0);
-        assert_int_equal(decode_executed(&frame, &executed, &displays) < 0, over);
-    }
-    free(text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_and_update),
-        cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_too_many_bytes),
         cmocka_unit_test(test_many_nodes_together),
         cmocka_unit_test(test_depth_leaves_room_for_the_record),
-        cmocka_unit_test(test_executed_of_nothing),
-        cmocka_unit_test(test_executed_with_a_long_traceback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,9 @@
-#include "host/engine/docker_json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "host/engine/docker_json.h"
 #include "host/engine/profile.h"
+#include "tests/support/cmocka.h"
 
 static const ContainerSpec spec = {
     .name = "limpet-x",
@@ -56,74 +52,6 @@ static json_t *mount_at(json_t *body, const char *target)
 static bool bind_option(json_t *mount, const char *option)
 {
     return json_is_true(json_object_get(json_object_get(mount, "BindOptions"), option));
-}
-
-static json_int_t file_limit(json_t *limits)
-{
-    json_t *limit;
-    size_t i;
-
-    json_array_foreach(limits, i, limit)
-    {
-        if (strcmp(json_string_value(json_object_get(limit, "Name")), "fsize") == 0)
-            return json_integer_value(json_object_get(limit, "Hard"));
-    }
-    return -1;
-}
-
-static void test_limits(void **state)
-{
-    json_t *body = make(&spec, 41);
-
-    assert_int_equal(json_integer_value(host_part(body, "Memory")), 512 << 20);
-    assert_int_equal(json_integer_value(host_part(body, "MemorySwap")), 512 << 20);
-    assert_int_equal(json_integer_value(host_part(body, "NanoCpus")), 500000000);
-    assert_int_equal(json_integer_value(host_part(body, "PidsLimit")), 64);
-    assert_int_equal(file_limit(host_part(body, "Ulimits")), UINT64_C(3) << 30);
-    assert_int_equal(json_integer_value(host_part(body, "ShmSize")), 256 << 20);
-    json_decref(body);
-}
-
-static void test_privileges(void **state)
-{
-    json_t *body = make(&spec, 41), *options = host_part(body, "SecurityOpt"), *filter;
-    const char *text = json_string_value(json_array_get(options, 1));
-
-    assert_string_equal(json_string_value(json_array_get(host_part(body, "CapDrop"), 0)), "ALL");
-    assert_int_equal(json_array_size(host_part(body, "CapAdd")), 3);
-    assert_string_equal(json_string_value(json_array_get(options, 0)), "no-new-privileges:true");
-    assert_int_equal(strncmp(text, "seccomp={", 9), 0);
-    filter = json_loads(text + 8, 0, NULL);
-    assert_string_equal(json_string_value(json_object_get(filter, "defaultAction")), "SCMP_ACT_ERRNO");
-    assert_true(json_is_true(host_part(body, "ReadonlyRootfs")));
-    assert_true(json_is_false(host_part(body, "Privileged")));
-    json_decref(filter);
-    json_decref(body);
-}
-
-static void test_identity(void **state)
-{
-    json_t *body = make(&spec, 41), *labels = json_object_get(body, "Labels");
-
-    assert_string_equal(json_string_value(json_object_get(body, "Image")), "limpet:default");
-    assert_string_equal(json_string_value(json_object_get(labels, "limpet.owner")), "me");
-    assert_string_equal(json_string_value(json_object_get(labels, "limpet.session")), "conv-1");
-    json_decref(body);
-}
-
-static void test_network(void **state)
-{
-    ContainerSpec bridge = spec;
-    json_t *body = make(&spec, 41);
-
-    assert_true(json_is_true(json_object_get(body, "NetworkDisabled")));
-    assert_string_equal(json_string_value(host_part(body, "NetworkMode")), "none");
-    json_decref(body);
-    bridge.network = "bridge";
-    body = make(&bridge, 41);
-    assert_true(json_is_false(json_object_get(body, "NetworkDisabled")));
-    assert_string_equal(json_string_value(host_part(body, "NetworkMode")), "bridge");
-    json_decref(body);
 }
 
 /* A writable mount below the data directory must not show through: with an old API it does not show at all.
@@ -249,10 +177,6 @@ static void test_info(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_privileges),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_network),
         cmocka_unit_test(test_data_is_readonly_all_the_way_down),
         cmocka_unit_test(test_message),
         cmocka_unit_test(test_state),

@@ -1,10 +1,4 @@
 /* Records of sessions that have ended: another controller has them too, as long as they may be asked for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +9,7 @@
 #include "host/files/tree.h"
 #include "host/journal/ended.h"
 #include "proto/base/clock.h"
+#include "tests/support/cmocka.h"
 
 static char state_dir[64], ended_dir[80];
 static Paths paths;

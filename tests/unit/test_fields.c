@@ -1,14 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "proto/fields.h"
+#include "tests/support/cmocka.h"
 
 #define SCHEMA_FILE "tests/unit/fields.def"
 #include "proto/schema/as_structs.h"

@@ -1,10 +1,4 @@
 /* The file service, asked by somebody who means harm, and by somebody who does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,11 +8,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "host/file_service/file_service.h"
 #include "host/files/beneath.h"
 #include "host/files/session_disk.h"
 #include "host/files/tree.h"
 #include "host/files/watch.h"
-#include "host/file_service/file_service.h"
+#include "tests/support/cmocka.h"
 #include "tests/unit/file_service_asks.h"
 
 static char state_dir[64];

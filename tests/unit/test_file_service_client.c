@@ -1,10 +1,4 @@
 /* The controller's end of the files worker, with a worker in a process of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -14,9 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/files/tree.h"
 #include "host/file_service/client/file_service_client.h"
 #include "host/file_service/process/serve.h"
+#include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 #define ALICE 61001u
 #define BOB   61002u

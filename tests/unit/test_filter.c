@@ -1,15 +1,12 @@
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "host/privilege/confine.h"
+#include "tests/support/cmocka.h"
 
 /* 0, or the error of making such a socket, and such a pair of them, in a process that only serves. */
 static int errors_of(int family, int type, int *ret_pair)

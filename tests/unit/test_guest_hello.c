@@ -1,13 +1,8 @@
 /* First messages of supervisors: an honest one is understood, and any other refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "host/sandbox/guest.h"
+#include "tests/support/cmocka.h"
 
 #define RUN_ID "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 

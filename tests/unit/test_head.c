@@ -1,13 +1,8 @@
 /* HTTP as the egress process reads it: heads of requests, bodies in chunks, answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "host/egress/http.h"
+#include "tests/support/cmocka.h"
 
 static Problem problem;
 static unsigned status;

@@ -1,11 +1,5 @@
 /* Messages between processes that do not trust each other, with descriptors and questions, and peers that do
  * what none may. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,10 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/ipc/ipc.h"
 #include "host/privilege/launcher_protocol.h"
 #include "host/privilege/remote.h"
-#include "host/ipc/ipc.h"
 #include "proto/schema.h"
+#include "tests/support/cmocka.h"
 
 #define KIND 7u
 

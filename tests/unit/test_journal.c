@@ -1,10 +1,4 @@
 /* The journal as a file: what was appended is read again, whatever happened to the end of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +10,7 @@
 
 #include "host/files/tree.h"
 #include "host/journal/journal.h"
+#include "tests/support/cmocka.h"
 
 static char directory[64], path[PATH_MAX];
 static Journal journal;

@@ -1,13 +1,8 @@
 /* Entries of a journal: what is written is what is read, and what makes no sense is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "host/journal/journal.h"
+#include "tests/support/cmocka.h"
 
 #define SIZE_BYTES 4
 

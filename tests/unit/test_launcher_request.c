@@ -1,13 +1,8 @@
 /* Requests that the launcher takes from a controller that somebody else speaks for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 
 #include "host/launcher/request.h"
+#include "tests/support/cmocka.h"
 
 static const LauncherRequestRules rules = {.owner = "0123abcd", .allow_network = "host"};
 static LauncherRequest request;

@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +7,7 @@
 #include "host/files/leftovers.h"
 #include "host/files/room.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 static char state_dir[64];
 

@@ -1,16 +1,11 @@
 /* DEALERs of libzmq at a Listener, which runs in a thread of its own and sends back what it gets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <zmq.h>
 
 #include "host/link/listener.h"
+#include "tests/support/cmocka.h"
 
 #define MAX_FRAME   ((size_t)2 << 20)
 #define PATIENCE_MS 20000 /* only a broken peer makes a test wait for it */

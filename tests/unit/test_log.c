@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <regex.h>
@@ -12,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "proto/base/log.h"
+#include "tests/support/cmocka.h"
 
 /* Standard error is a pipe while a test runs; cmocka's own reports go to standard output. */
 typedef struct Captured {

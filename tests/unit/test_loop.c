@@ -1,15 +1,11 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
+#include "tests/support/cmocka.h"
 
 static Loop *loop;
 
@@ -378,6 +374,54 @@ static void idle_stays_armed_across_a_stop(void **state)
 
 #define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Children */
+
+typedef struct Child {
+    LoopChild child;
+    int status;
+} Child;
+
+static void on_exit_status(LoopChild *child, int status)
+{
+    container_of(child, Child, child)->status = status;
+    assert_null(child->file.loop);
+    loop_stop(loop, 6);
+}
+
+/* A child that another part of the process has reaped already has no status for us. */
+static void a_process_that_is_not_ours_has_no_status(void **state)
+{
+    Child c = {.status = 4711};
+    int grandchild_pid[2], hold[2];
+    pid_t child, grandchild;
+
+    assert_int_equal(pipe(grandchild_pid), 0);
+    assert_int_equal(pipe(hold), 0);
+    child = fork();
+    if (child == 0) {
+        char byte;
+        close(hold[1]);
+        grandchild = fork();
+        if (grandchild == 0) {
+            (void)!read(hold[0], &byte, 1); /* until the test closes its end */
+            _exit(0);
+        }
+        (void)!write(grandchild_pid[1], &grandchild, sizeof(grandchild));
+        waitpid(grandchild, NULL, 0);
+        _exit(0);
+    }
+    close(hold[0]);
+    assert_int_equal(read(grandchild_pid[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+    assert_int_equal(loop_child_add(loop, &c.child, grandchild, on_exit_status), 0);
+    close(hold[1]);
+    assert_int_equal(loop_run(loop), 6);
+    assert_int_equal(c.status, -1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(loop_child_add(loop, &c.child, grandchild, on_exit_status), -ESRCH);
+    close(grandchild_pid[0]);
+    close(grandchild_pid[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +440,7 @@ int main(void)
         LOOP_TEST(idle_does_not_starve_files),
         LOOP_TEST(idle_may_remove_another),
         LOOP_TEST(idle_stays_armed_across_a_stop),
+        LOOP_TEST(a_process_that_is_not_ours_has_no_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

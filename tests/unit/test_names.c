@@ -1,14 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "host/files/artifact_list.h"
 #include "host/files/names.h"
+#include "tests/support/cmocka.h"
 
 static void assert_escapes(const char *name, const char *expected)
 {

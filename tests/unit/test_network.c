@@ -1,14 +1,9 @@
 /* Rules of what may be reached: addresses, rules, bindings. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "host/network/network.h"
+#include "tests/support/cmocka.h"
 
 static IpAddress parse(const char *text)
 {

@@ -1,9 +1,4 @@
 /* The service manager is told of the start, and told once. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +6,7 @@
 
 #include "host/daemon/process.h"
 #include "proto/base/base.h"
+#include "tests/support/cmocka.h"
 
 /* A manager's socket without a file, whose name is in NOTIFY_SOCKET. */
 static int listen_as_manager(void)

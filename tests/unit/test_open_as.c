@@ -1,15 +1,12 @@
-#include "host/files/access.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "host/files/access.h"
+#include "tests/support/cmocka.h"
 
 #define ALICE 61001u /* unknown to the user database */
 #define BOB   61002u

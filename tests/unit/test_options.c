@@ -1,13 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/config/options.h"
+#include "tests/support/cmocka.h"
 
 /* Loads with a config file of this content; the arguments follow. */
 static int load(Options *options, const char *config, const char *const *more, size_t n, Problem *problem)

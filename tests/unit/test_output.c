@@ -1,16 +1,13 @@
-/* guest/supervisor/streams/streams.h: caps, exact totals, spill files, characters at the cut. */
+/* guest/supervisor/streams/streams.h: characters at the cut, and what a spill file meets. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/streams/streams.h"
 #include "proto/wire.h"
+#include "tests/support/cmocka.h"
 
 static char root[] = "/tmp/limpet-output-XXXXXX";
 static char inside[64];
@@ -62,48 +59,6 @@ static void assert_file(Output *output, const char *expected)
     unlink(path);
 }
 
-static void test_short(void **state)
-{
-    _cleanup_(output_deinit) Output output;
-    char path[LIMIT_PATH];
-
-    output_init(&output, 10, &spill, "7.short");
-    write_text_to(&output, "12345");
-    write_text_to(&output, "67890");
-    assert_text(&output, "1234567890");
-    assert_false(output.truncated);
-    assert_int_equal(output.total, 10);
-    assert_false(output_file(&output, path, sizeof(path)));
-}
-
-static void test_long_is_spilled_from_its_beginning(void **state)
-{
-    _cleanup_(output_deinit) Output output;
-
-    output_init(&output, 10, &spill, "7.long");
-    write_text_to(&output, "12345");
-    write_text_to(&output, "6789012345");
-    write_text_to(&output, "67890");
-    assert_text(&output, "1234567890");
-    assert_true(output.truncated);
-    assert_int_equal(output.total, 20);
-    assert_file(&output, "12345678901234567890");
-}
-
-static void test_spill_limit(void **state)
-{
-    Spill small = spill;
-    _cleanup_(output_deinit) Output output;
-
-    small.limit = 12;
-    output_init(&output, 4, &small, "7.limit");
-    for (int i = 0; i < 10; i++)
-        write_text_to(&output, "abcde");
-    assert_text(&output, "abcd");
-    assert_int_equal(output.total, 50);
-    assert_file(&output, "abcdeabcdeab");
-}
-
 static void test_no_character_is_cut(void **state)
 {
     static const char four[] = "\xf0\x9f\x98\x80";
@@ -122,26 +77,6 @@ static void test_no_character_is_cut(void **state)
         assert_file(&output,
                     "\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80\xf0\x9f\x98\x80");
     }
-}
-
-static void test_character_over_two_writes(void **state)
-{
-    _cleanup_(output_deinit) Output output;
-
-    output_init(&output, 10, &spill, "7.split");
-    write_text_to(&output, "\xc3");
-    write_text_to(&output, "\xa4");
-    assert_text(&output, "\xc3\xa4");
-}
-
-static void test_incomplete_end_without_truncation_is_shown(void **state)
-{
-    _cleanup_(output_deinit) Output output;
-
-    output_init(&output, 10, &spill, "7.incomplete");
-    write_text_to(&output, "a\xc3");
-    assert_text(&output, "a\xef\xbf\xbd");
-    assert_false(output.truncated);
 }
 
 static void test_replacement_that_grows_over_the_limit(void **state)
@@ -174,18 +109,6 @@ static void test_planted_link_is_not_followed(void **state)
     assert_int_equal(stat(victim, &status), 0);
     assert_int_equal(status.st_size, 0);
     unlink(victim);
-}
-
-static void test_file_of_a_branch(void **state)
-{
-    _cleanup_(output_deinit) Output output;
-    char path[LIMIT_PATH];
-
-    output_init(&output, 2, &spill, "3-12.stderr");
-    write_text_to(&output, "text");
-    assert_true(output_file(&output, path, sizeof(path)));
-    assert_string_equal(path, "/session/.limpet/3-12.stderr");
-    assert_file(&output, "text");
 }
 
 static void test_without_a_place_nothing_is_spilled(void **state)
@@ -224,15 +147,9 @@ static void test_full_disk_leaves_no_half_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_long_is_spilled_from_its_beginning),
-        cmocka_unit_test(test_spill_limit),
         cmocka_unit_test(test_no_character_is_cut),
-        cmocka_unit_test(test_character_over_two_writes),
-        cmocka_unit_test(test_incomplete_end_without_truncation_is_shown),
         cmocka_unit_test(test_replacement_that_grows_over_the_limit),
         cmocka_unit_test(test_planted_link_is_not_followed),
-        cmocka_unit_test(test_file_of_a_branch),
         cmocka_unit_test(test_without_a_place_nothing_is_spilled),
         cmocka_unit_test(test_full_disk_leaves_no_half_file),
     };

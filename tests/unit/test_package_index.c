@@ -1,14 +1,11 @@
 /* Sources of packages: options, or what pip on this host is configured with. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "host/config/package_index.h"
 #include "host/network/network.h"
+#include "tests/support/cmocka.h"
 
 static Options with(const char *index)
 {

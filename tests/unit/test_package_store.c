@@ -1,15 +1,12 @@
 /* The store of packages, and what an installer may have left for it. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
-
 #include "host/files/package_store.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 #define REQUEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define OTHER   "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

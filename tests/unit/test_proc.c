@@ -1,16 +1,11 @@
 /* proto/base/proc.h: what /proc tells of processes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/proc.h"
+#include "tests/support/cmocka.h"
 
 static pid_t start(const char *name)
 {

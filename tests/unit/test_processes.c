@@ -4,19 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/process/processes.h"
 #include "proto/base/clock.h"
+#include "tests/support/cmocka.h"
 
 #define LIMIT (20 * NSEC_PER_SEC)
 
@@ -71,33 +68,6 @@ static void assert_all_gone(const pid_t *pids, size_t n)
     }
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);
-}
-
-static void exit_with_three(int fd)
-{
-    write_pid(fd);
-    _exit(3);
-}
-
-static void test_no_children(void **state)
-{
-    Seen seen = {0};
-
-    assert_int_equal(processes_reap(on_reaped, &seen), -ECHILD);
-    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
-    assert_int_equal(seen.count, 0);
-}
-
-static void test_the_status_of_one_that_ended_is_kept(void **state)
-{
-    siginfo_t info;
-    Seen seen = {0};
-
-    seen.pid = start(exit_with_three, &(pid_t){0}, 1);
-    assert_int_equal(waitid(P_PID, (id_t)seen.pid, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
-    assert_int_equal(seen.count, 1);
-    assert_int_equal(WEXITSTATUS(seen.status), 3);
 }
 
 static void stay_stopped(int fd)
@@ -178,14 +148,6 @@ static void test_a_relay(void **state)
     start(run_away, &pid, 1);
     assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
     assert_all_gone(&pid, 1);
-}
-
-static void test_strangers_are_no_descendants(void **state)
-{
-    assert_false(processes_is_descendant(1));
-    assert_false(processes_is_descendant(0));
-    assert_false(processes_is_descendant(getpid()));
-    assert_false(processes_is_descendant(getppid()));
 }
 
 static bool has(const ProcessTable *table, pid_t pid)
@@ -303,32 +265,6 @@ static void test_a_relay_beside_one_that_is_kept(void **state)
     assert_true(is_alive(child));
     end_the_rest();
     assert_all_gone(&kept, 1);
-}
-
-static void test_the_dead_are_not_counted(void **state)
-{
-    pid_t pid;
-    pid_t child = start(stay_stopped, &pid, 1);
-
-    assert_true(processes_is_child(child));
-    kill(child, SIGKILL);
-    wait_until_dead(child);
-    assert_false(processes_is_child(child));
-    assert_int_equal(processes_end_others(&(ProcessesKeep){0}, 0, LIMIT), 0);
-    end_the_rest();
-}
-
-static void test_children(void **state)
-{
-    pid_t pids[3];
-    pid_t child = start(make_family, pids, 3);
-
-    assert_true(processes_is_child(child));
-    assert_false(processes_is_child(pids[1]));
-    assert_false(processes_is_child(getpid()));
-    assert_false(processes_is_child(0));
-    assert_false(processes_is_child(-1));
-    end_the_rest();
 }
 
 /* As process 1 */
@@ -521,19 +457,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_that_a_process_shows),
-        cmocka_unit_test(test_no_children),
-        cmocka_unit_test(test_the_status_of_one_that_ended_is_kept),
         cmocka_unit_test(test_a_stopped_one),
         cmocka_unit_test(test_orphans_and_sessions),
         cmocka_unit_test(test_a_relay),
-        cmocka_unit_test(test_strangers_are_no_descendants),
         cmocka_unit_test(test_descendants_alone_are_read),
         cmocka_unit_test(test_one_is_kept_alone),
         cmocka_unit_test(test_a_family_is_kept),
         cmocka_unit_test(test_orphans_of_a_session_are_family),
         cmocka_unit_test(test_a_relay_beside_one_that_is_kept),
-        cmocka_unit_test(test_the_dead_are_not_counted),
-        cmocka_unit_test(test_children),
         cmocka_unit_test(test_those_that_are_kept_go_on),
         cmocka_unit_test(test_a_shell_does_not_see_its_program_stand),
     };

@@ -1,13 +1,8 @@
 /* guest/supervisor/command/child.h: how a program is described where processes are listed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/command/child.h"
+#include "tests/support/cmocka.h"
 
 #define ROOM(n) ((n) + 1) /* for n bytes of text */
 

@@ -1,14 +1,9 @@
 /* clients/c/cli/repl/block.c: when what was typed can be run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "clients/c/cli/repl/block.h"
 #include "proto/base/base.h"
+#include "tests/support/cmocka.h"
 
 /* Texts end as the editor hands them over: with the line end of Enter. */
 static const char *const complete[] = {

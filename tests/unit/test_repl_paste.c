@@ -1,15 +1,10 @@
 /* clients/c/cli/repl/editor.c and words.c: what a terminal sends as pasted, and what Tab offers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "clients/c/cli/repl/editor.h"
 #include "clients/c/cli/repl/words.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
 
 static void expect_pasted(const wchar_t *sent, const wchar_t *text)
 {

@@ -1,11 +1,8 @@
 /* Requirements of clients, and reports of installers: text of which little is taken. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "host/install/requirements.h"
+#include "tests/support/cmocka.h"
 
 static int read_text(const char *text, char ret[static 256])
 {

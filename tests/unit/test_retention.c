@@ -1,10 +1,5 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "host/files/leftovers.h"
+#include "tests/support/cmocka.h"
 
 #define NOW 1000000.0
 

@@ -1,17 +1,14 @@
 /* guest/supervisor/streams/streams.h: one stream out of a pipe and a ring, with a writer that is
  * honest and one that is not. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/streams/streams.h"
 #include "proto/base/buf.h"
 #include "proto/limits.h"
+#include "tests/support/cmocka.h"
 
 typedef struct Fixture {
     RingReader readers[2];

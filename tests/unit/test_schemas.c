@@ -1,14 +1,9 @@
 /* Every schema: bodies of random values come back from the wire as they were, and all of them fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/schema.h"
+#include "tests/support/cmocka.h"
 
 #define ROUNDS 200
 

@@ -1,12 +1,7 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "host/config/session_options.h"
+#include "tests/support/cmocka.h"
 
 static const Options defaults = {
     .timeout = 30,
@@ -51,42 +46,6 @@ static void write_nothing(Writer *w)
 {
 }
 
-static void write_several(Writer *w)
-{
-    write_key(w, "memory");
-    write_text(w, "512m");
-    write_key(w, "env");
-    write_map(w, 2);
-    write_key(w, "A");
-    write_text(w, "1");
-    write_key(w, "B");
-    write_text(w, "2");
-    write_key(w, "network");
-    write_text(w, "bridge");
-}
-
-static void write_env_in_other_order(Writer *w)
-{
-    write_key(w, "env");
-    write_map(w, 2);
-    write_key(w, "B");
-    write_text(w, "2");
-    write_key(w, "A");
-    write_text(w, "1");
-}
-
-static void write_other(Writer *w)
-{
-    write_key(w, "memory");
-    write_uint(w, 1u << 30);
-    write_key(w, "cpus");
-    write_uint(w, 1);
-    write_key(w, "env");
-    write_map(w, 1);
-    write_key(w, "A");
-    write_text(w, "1");
-}
-
 static void write_unknown(Writer *w)
 {
     write_key(w, "memroy");
@@ -107,24 +66,10 @@ static void write_bad_env(Writer *w)
     write_text(w, "1");
 }
 
-static void write_checkpoint(Writer *w)
-{
-    write_key(w, "checkpoint");
-    write_text(w, "off");
-}
-
 static void write_bad_checkpoint(Writer *w)
 {
     write_key(w, "checkpoint");
     write_text(w, "Always");
-}
-
-static void write_disk(Writer *w)
-{
-    write_key(w, "disk");
-    write_text(w, "2g");
-    write_key(w, "files");
-    write_uint(w, 1000);
 }
 
 static void write_small_disk(Writer *w)
@@ -236,37 +181,6 @@ static size_t differences(const SessionOptions *options, size_t n, void (*write)
     count = session_options_differ(options, &open.options, names);
     body_deinit(&body);
     return count;
-}
-
-static void test_settle_and_differ(void **state)
-{
-    Body body;
-    MsgOpen open;
-    SessionOptions options = {0};
-    Problem problem = PROBLEM_NULL;
-    const char *names[SESSION_OPTION_COUNT];
-
-    body_init(&body, 3, write_several);
-    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
-    assert_int_equal(session_options_settle(&options, &open.options, &defaults, &problem), 0);
-    body_deinit(&body);
-    assert_int_equal(options.memory, 512u << 20);
-    assert_true(options.timeout == 30);
-    assert_string_equal(options.network, "bridge");
-
-    assert_int_equal(differences(&options, 0, write_nothing, names), 0);
-    assert_int_equal(differences(&options, 3, write_several, names), 0);
-    assert_int_equal(differences(&options, 1, write_env_in_other_order, names), 0);
-    assert_int_equal(differences(&options, 3, write_other, names), 2);
-    assert_string_equal(names[0], "memory");
-    assert_string_equal(names[1], "env");
-    assert_string_equal(options.checkpoint, "always"); /* the controller's */
-    assert_int_equal(differences(&options, 1, write_checkpoint, names), 1);
-    assert_string_equal(names[0], "checkpoint");
-    assert_int_equal(differences(&options, 2, write_disk, names), 2);
-    assert_string_equal(names[0], "disk");
-    assert_string_equal(names[1], "files");
-    session_options_deinit(&options);
 }
 
 static ErrorCode refused(size_t n, void (*write)(Writer *w), const char *words)
@@ -391,41 +305,12 @@ static void test_read_without_disks(void **state)
     buf_deinit(&buf);
 }
 
-/* A spare is made with the container of these options, and nothing of a session. */
-static void test_containers(void **state)
-{
-    Body body;
-    MsgOpen open;
-    SessionOptions options = {0}, spare;
-    Problem problem = PROBLEM_NULL;
-
-    body_init(&body, 3, write_several);
-    assert_int_equal(body_decode(&open, MsgOpen, &body.message.body, &problem), 0);
-    assert_int_equal(session_options_settle(&options, &open.options, &defaults, &problem), 0);
-    body_deinit(&body);
-    assert_int_equal(session_options_copy_container(&spare, &options), 0);
-    assert_int_equal(spare.memory, 512u << 20);
-    assert_string_equal(spare.network, "bridge");
-    assert_string_equal(spare.checkpoint, "off");
-    assert_int_equal(spare.env.size, 1); /* an empty map */
-    assert_null(spare.data);
-    assert_true(spare.ttl == 0);
-    assert_true(session_options_same_container(&spare, &options));
-    options.ttl = 1;
-    options.timeout = 1;
-    assert_true(session_options_same_container(&spare, &options));
-    options.pids++;
-    assert_false(session_options_same_container(&spare, &options));
-    session_options_deinit(&options);
-    session_options_deinit(&spare);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settle_and_differ), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_what_it_may_reach), cmocka_unit_test(test_read_without_disks),
-        cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_what_it_may_reach),
+        cmocka_unit_test(test_read_without_disks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +8,7 @@
 
 #include "host/files/sessiondir.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 static char state_dir[64];
 static Problem problem;

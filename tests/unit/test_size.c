@@ -1,13 +1,8 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "proto/wire.h"
+#include "tests/support/cmocka.h"
 
 static void good_sizes(void **state)
 {

@@ -1,11 +1,5 @@
 /* Copies of /session: what they keep, their budget, and that a restore that is cut off anywhere can be ended.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +10,7 @@
 #include "host/files/beneath.h"
 #include "host/files/snapshot.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 static char state_dir[64];
 static SessionDir directory;

@@ -1,10 +1,8 @@
 /* guest/interpreter/split.h: where the last statement of a cell begins. tests/interpreter/test_split.py
  * compares its answers with the parser's. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/cmocka.h"
 
 /* The program it belongs to cannot be linked to a test: it embeds Python. */
 #include "guest/interpreter/split.c"

@@ -1,11 +1,7 @@
-#include "host/engine/subordinate.h"
-
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "host/engine/subordinate.h"
+#include "tests/support/cmocka.h"
 
 static void test_a_user_is_found_by_name_and_by_number(void **state)
 {

@@ -1,16 +1,11 @@
 /* guest/supervisor/command/background.h: the history of output against a list of all that was ever written,
  * byte by byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "guest/supervisor/command/background.h"
 #include "proto/base/base.h"
+#include "tests/support/cmocka.h"
 
 #define MODEL_MAXIMUM ((size_t)8 << 20)
 

@@ -1,9 +1,3 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +6,7 @@
 
 #include "host/files/transfer.h"
 #include "host/files/tree.h"
+#include "tests/support/cmocka.h"
 
 static char base[64];
 static int session;

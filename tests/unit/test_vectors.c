@@ -1,16 +1,11 @@
 /* The golden vectors of proto/vectors: our encoder makes exactly those bytes and our decoder accepts them and
  * loses nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <glob.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "proto/schema.h"
+#include "tests/support/cmocka.h"
 
 #define KINDS 128
 

@@ -1,14 +1,9 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/wire.h"
+#include "tests/support/cmocka.h"
 
 #define BYTES(literal) (literal), sizeof(literal) - 1
 #define CHECK(literal) wire_check(literal, sizeof(literal) - 1)

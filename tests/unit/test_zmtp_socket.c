@@ -1,11 +1,5 @@
 /* proto/zmtp_socket.h: descriptors that come beside its bytes. Both ends are in one process and one thread,
  * so that nothing here waits for time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +9,7 @@
 
 #include "proto/base/fdio.h"
 #include "proto/zmtp_socket.h"
+#include "tests/support/cmocka.h"
 
 #define SETTLE 32
 
