@@ -47,6 +47,8 @@ def is_selected(labels: dict, selector: str) -> bool:
         key, equals, value = each.partition("=")
         if key.startswith("!"):
             found = key[1:] not in labels
+        elif key.endswith("!"):
+            found = labels.get(key[:-1]) != value
         else:
             found = labels.get(key) == value if equals else key in labels
         if not found:
@@ -143,7 +145,8 @@ class Pod:
 
 class Standin:
     """``answers``: what the next requests that make pods are answered with; ``statuses``: what pods, by name, are said to be like
-    that are not run; ``settings``: variables of controllers; ``options``: of pods.
+    that are not run; ``settings``: variables of controllers; ``options``: of pods; ``whole``: how many lists of whole objects it
+    has sent.
     """
 
     options = {"image": "sandbox", "controller_image": "controller", "network_proof": "trust"}
@@ -156,7 +159,7 @@ class Standin:
         self.answers: list[tuple[int, dict]] = []
         self.statuses: dict[str, dict] = {}
         self.settings: dict[str, str] = {}
-        self.version = 0
+        self.version = self.whole = 0
         self.away = False  # whether connections end without an answer
         self.lock = threading.Lock()
         self.starter = ThreadPoolExecutor(1)
@@ -172,13 +175,18 @@ class Standin:
                 body = json.loads(self.rfile.read(length)) if length else {}
                 path, _, query = self.path.partition("?")
                 parts = path.split("/")[5:]
-                selector = urllib.parse.parse_qs(query).get("labelSelector", [""])[0]
+                asked = {name: value for name, (value,) in urllib.parse.parse_qs(query).items()}
                 if standin.away:
                     self.close_connection = True
                     return
                 if self.command == "PATCH":
                     assert self.headers["Content-Type"] == "application/strategic-merge-patch+json"
-                code, reply = standin.answer(self.command, *parts, body=body, selector=selector)
+                labels, fields = asked.get("labelSelector", ""), asked.get("fieldSelector", "")
+                code, reply = standin.answer(self.command, *parts, body=body, labels=labels, fields=fields)
+                if "as=PartialObjectMetadataList" in self.headers["Accept"]:
+                    reply = {**reply, "items": [{"metadata": each["metadata"]} for each in reply["items"]]}
+                elif "items" in reply:
+                    standin.whole += 1
                 data = json.dumps(reply).encode()
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
@@ -223,13 +231,14 @@ class Standin:
         self.key.write_text(secrets["limpet-client"]["key_secret"])
         self.server_key = secrets["limpet-client"]["server_key"]
 
-    def answer(self, method: str, kind: str, name: str = "", *, body: dict, selector: str = "") -> tuple[int, dict]:
+    def answer(self, method: str, kind: str, name: str = "", *, body: dict, labels: str = "", fields: str = "") -> tuple[int, dict]:
         with self.lock:
             if method == "POST":
                 return self._make(kind, body)
             if method == "GET" and not name:
                 items = [self._seen(key) for key in self.objects if key[0] == kind]
-                items = [each for each in items if is_selected(each["metadata"].get("labels", {}), selector)]
+                items = [each for each in items if is_selected(each["metadata"].get("labels", {}), labels)]
+                items = [each for each in items if is_selected({"status.phase": each.get("status", {}).get("phase")}, fields)]
                 return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
             found = self._seen((kind, name)) if (kind, name) in self.objects else None
             if found is None:

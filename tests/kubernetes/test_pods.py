@@ -1,7 +1,10 @@
 """Sessions in pods. With an API server that is a stand-in, and containers that are processes, unless there is a cluster."""
 
 import asyncio
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,6 +14,7 @@ import yaml
 import limpet
 from limpet.kubernetes import AsyncPods, PodOptions, _api, _pod
 from limpet.kubernetes._pod import object_name
+from tests.support import CLIENT
 
 from .standin import PATIENCE, container_status, refusal
 
@@ -124,6 +128,24 @@ def test_what_is_left_of_idle_sessions_is_swept(fleet, cluster, options):
     while "limpet-idle" in cluster.names() + cluster.names("persistentvolumeclaims"):
         pods.sweep(after=0)
     assert pods.attach("kept").run("x").result == "1"
+
+
+def test_what_looks_for_all_sessions_has_their_metadata_sent(fleet, standin):
+    """A whole pod is ten times that."""
+    pods = fleet(volume="1Gi")
+    pods.open("one")
+    before = standin.whole
+    pods.sweep()
+    assert (pods.names(), standin.whole) == (["one"], before)
+    assert [row.session for row in pods.sessions()] == ["one"] and standin.whole == before + 1
+
+
+def test_the_official_client_s_functions_are_not_loaded(standin):
+    """They take as much memory as hundreds of sessions."""
+    code = "import sys; from limpet.kubernetes._api import Cluster; Cluster('there', 'here'); print('kubernetes.client.api.core_v1_api' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(CLIENT), "KUBECONFIG": str(standin.kubeconfig)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["False"], done.stderr
 
 
 def test_a_session_that_is_saved_is_not_swept(fleet, cluster):

@@ -211,10 +211,9 @@ class AsyncPods(AsyncClient):
         return frozenset()
 
     async def _names(self, group: str = "") -> list[str]:
-        pods = await in_thread(self._cluster.pods, group)
+        going = await in_thread(self._cluster.going, group)
         claims = await in_thread(self._cluster.claims, group) if self._saves else []
-        over = {_api.session_of(found) for found in pods if _api.is_over(found)}
-        names = {_api.session_of(found) for found in pods} - over
+        names = {_api.session_of(found) for found in going}
         return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
     async def _listed(self, group: str) -> list[SessionInfo]:
@@ -242,13 +241,14 @@ class AsyncPods(AsyncClient):
         Args:
             after: Seconds for which this client has seen them so, with calls of this method.
         """
-        pods = await in_thread(self._cluster.pods)
-        over = [("pod", found) for found in pods if _api.is_over(found)]
+        ended = await in_thread(self._cluster.ended)
+        over = [("pod", found) for found in ended]
+        going = await in_thread(self._cluster.going) if self._options.warm or self._saves else []
         if self._options.warm:
-            over += [("pod", found) for found in await self._left_of_pool(pods)]
+            over += [("pod", found) for found in await self._left_of_pool([*ended, *going])]
         if self._saves:
             claims = await in_thread(self._cluster.claims)
-            kept = {_api.session_of(found) for found in pods if not _api.is_over(found)}
+            kept = {_api.session_of(found) for found in going}
             over += [
                 ("persistent_volume_claim", found)
                 for found in claims
@@ -280,8 +280,11 @@ class AsyncPods(AsyncClient):
         return left
 
     async def _is_unopened(self, found: Body) -> bool:
-        place = _place_of(found)
-        if place is None or place.uid in self._in_use:
+        if found["metadata"]["uid"] in self._in_use:
+            return False
+        whole = await in_thread(self._cluster.pod, found["metadata"]["name"])
+        place = None if whole is None else _place_of(whole)
+        if place is None:
             return False
         client = AsyncPodClient(self, place, **self._keys)
         try:

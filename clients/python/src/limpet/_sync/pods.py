@@ -214,10 +214,9 @@ class Pods(Client):
         return frozenset()
 
     def _names(self, group: str = "") -> list[str]:
-        pods = in_thread(self._cluster.pods, group)
+        going = in_thread(self._cluster.going, group)
         claims = in_thread(self._cluster.claims, group) if self._saves else []
-        over = {_api.session_of(found) for found in pods if _api.is_over(found)}
-        names = {_api.session_of(found) for found in pods} - over
+        names = {_api.session_of(found) for found in going}
         return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
     def _listed(self, group: str) -> list[SessionInfo]:
@@ -245,13 +244,14 @@ class Pods(Client):
         Args:
             after: Seconds for which this client has seen them so, with calls of this method.
         """
-        pods = in_thread(self._cluster.pods)
-        over = [("pod", found) for found in pods if _api.is_over(found)]
+        ended = in_thread(self._cluster.ended)
+        over = [("pod", found) for found in ended]
+        going = in_thread(self._cluster.going) if self._options.warm or self._saves else []
         if self._options.warm:
-            over += [("pod", found) for found in self._left_of_pool(pods)]
+            over += [("pod", found) for found in self._left_of_pool([*ended, *going])]
         if self._saves:
             claims = in_thread(self._cluster.claims)
-            kept = {_api.session_of(found) for found in pods if not _api.is_over(found)}
+            kept = {_api.session_of(found) for found in going}
             over += [
                 ("persistent_volume_claim", found)
                 for found in claims
@@ -283,8 +283,11 @@ class Pods(Client):
         return left
 
     def _is_unopened(self, found: Body) -> bool:
-        place = _place_of(found)
-        if place is None or place.uid in self._in_use:
+        if found["metadata"]["uid"] in self._in_use:
+            return False
+        whole = in_thread(self._cluster.pod, found["metadata"]["name"])
+        place = None if whole is None else _place_of(whole)
+        if place is None:
             return False
         client = PodClient(self, place, **self._keys)
         try:

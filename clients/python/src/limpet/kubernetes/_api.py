@@ -8,11 +8,13 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from urllib.parse import urlencode
 
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
+from kubernetes import config
+from kubernetes.client.configuration import Configuration
+from kubernetes.client.rest import RESTClientObject
 from kubernetes.config.config_exception import ConfigException
+from urllib3 import Timeout
 from urllib3.exceptions import HTTPError
 
 from .._protocol._requests import Body
@@ -20,27 +22,38 @@ from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, Limit
 from . import _pod
 from ._pod import CONTROLLER, ENDS, FREE, GROUP, HOLDER_LABELS, LABELS, POOL, SESSION, PodOptions, object_name
 
-_TIMEOUT = (3.0, 10.0)  # seconds to connect, and to read
+_TIMEOUT = Timeout(connect=3.0, read=10.0)  # seconds
+_PATHS = {"pod": "pods", "persistent_volume_claim": "persistentvolumeclaims"}
+_PATCH = "application/strategic-merge-patch+json"
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
 _NO_IMAGE = (
     "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
 )  # fmt: skip
+_ENDED = ("Succeeded", "Failed")  # phases
 _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff", "RunContainerError")
 
 
-class _Plain(client.ApiClient):  # type: ignore[misc]
-    """Leaves objects as the API has them, in JSON: to make the official client's models takes longer than to ask."""
+class _Refused(Exception):
+    """The API server's answer to what it has not done."""
 
-    def deserialize(self, response: Any, *types: Any) -> Any:
-        return json.loads(response if isinstance(response, str) else response.data)
+    def __init__(self, status: int, said: Body) -> None:
+        super().__init__(status)
+        self.status = status
+        self.reason = str(said.get("reason") or "")
+        self.message = str(said.get("message") or self.reason or "no reason")
 
 
 class Cluster:
-    """One namespace of a cluster. Objects are as the API has them, in JSON."""
+    """One namespace of a cluster. Objects are as the API has them, in JSON.
+
+    Of the official client it takes what finds a cluster and connects to it. The rest of that client, a function for
+    each request and a class for each object, takes as much memory as hundreds of sessions.
+    """
 
     def __init__(self, namespace: str, context: str | None) -> None:
         self.namespace = namespace
-        settings = client.Configuration()
+        settings = Configuration()
         try:
             if context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
                 config.load_incluster_config(settings)
@@ -50,16 +63,16 @@ class Cluster:
             raise BadRequest(
                 f"no cluster is configured: {error}; `kubectl config get-contexts` shows the contexts that there are"
             ) from error
-        self._api = _Plain(settings)
-        self._core = client.CoreV1Api(self._api)
+        self._settings = settings
+        self._http = RESTClientObject(settings).pool_manager
 
     def create(self, kind: str, body: Body) -> bool:
         """False where there is one of that name: an object's name belongs to who made it first."""
         with self._told(f"a {kind} cannot be made"):
             try:
-                self._call(f"create_namespaced_{kind}", self.namespace, body)
-            except ApiException as error:
-                if error.status != 409 or _reason(error) != "AlreadyExists":
+                self._call("POST", kind, body=body)
+            except _Refused as error:
+                if error.status != 409 or error.reason != "AlreadyExists":
                     raise
                 return False
         return True
@@ -137,82 +150,118 @@ class Cluster:
         """Those of sessions, or of a group of them."""
         return self._listed("pod", f"{_selector(group)},!{FREE}")
 
+    def going(self, group: str = "") -> list[Body]:
+        """The metadata of those that have not ended."""
+        fields = ",".join(f"status.phase!={phase}" for phase in _ENDED)
+        found = self._listed("pod", f"{_selector(group)},!{FREE}", fields, whole=False)
+        return [each for each in found if not is_over(each)]
+
+    def ended(self) -> list[Body]:
+        """The metadata of those that have ended by themselves."""
+        return [
+            each
+            for phase in _ENDED
+            for each in self._listed("pod", f"{_selector('')},!{FREE}", f"status.phase={phase}", whole=False)
+        ]
+
     def claims(self, group: str = "") -> list[Body]:
-        """Those of sessions, or of a group of them."""
-        return self._listed("persistent_volume_claim", _selector(group))
+        """The metadata of those of sessions, or of a group of them."""
+        return self._listed("persistent_volume_claim", _selector(group), whole=False)
 
     def delete(self, kind: str, name: str, uid: str | None = None) -> None:
         """Deletes it, unless another one has its name by now."""
         body: Body = {} if uid is None else {"preconditions": {"uid": uid}}
         with self._told(f"the {kind} {name} cannot be deleted"):
             try:
-                self._call(f"delete_namespaced_{kind}", name, self.namespace, body=body)
-            except ApiException as error:
+                self._call("DELETE", kind, name, body)
+            except _Refused as error:
                 if error.status not in (404, 409):
                     raise
 
     def close(self) -> None:
-        self._api.close()
+        self._http.clear()
 
-    def _call(self, function: str, *arguments: Any, **named: Any) -> Any:
-        return getattr(self._core, function)(*arguments, _request_timeout=_TIMEOUT, **named)
+    def _call(
+        self,
+        method: str,
+        kind: str,
+        name: str = "",
+        body: Body | None = None,
+        query: dict[str, str] | None = None,
+        accept: str = "application/json",
+    ) -> Body:
+        settings = self._settings
+        url = f"{settings.host}/api/v1/namespaces/{self.namespace}/{_PATHS[kind]}"
+        url += f"/{name}" if name else ""
+        url += f"?{urlencode(query)}" if query else ""
+        headers = {each["key"]: each["value"] for each in settings.auth_settings().values() if each["value"]}
+        headers["Accept"] = accept
+        if body is not None:
+            headers["Content-Type"] = _PATCH if method == "PATCH" else "application/json"
+        sent = None if body is None else json.dumps(body)
+        answer = self._http.request(method, url, body=sent, headers=headers, timeout=_TIMEOUT)
+        said = _object(answer.data)
+        if answer.status >= 300:
+            raise _Refused(answer.status, said)
+        return said
 
     def _change_pod(self, found: Body, change: Body) -> bool:
         """False where it is not as it was found any more."""
         with self._told("a pod of the pool cannot be taken"):
             try:
-                self._call("patch_namespaced_pod", found["metadata"]["name"], self.namespace, change)
-            except ApiException as error:
+                self._call("PATCH", "pod", found["metadata"]["name"], change)
+            except _Refused as error:
                 if error.status not in (404, 409):
                     raise
                 return False
         return True
 
-    def _listed(self, kind: str, selector: str) -> list[Body]:
+    def _listed(self, kind: str, selector: str, fields: str = "", whole: bool = True) -> list[Body]:
+        """Those that there are, whole or their metadata alone, which of a pod is a tenth."""
+        query = {"labelSelector": selector, "fieldSelector": fields}
         with self._told(f"each {kind} cannot be listed"):
-            found: dict[str, list[Body]] = self._call(
-                f"list_namespaced_{kind}", self.namespace, label_selector=selector
+            found = self._call(
+                "GET",
+                kind,
+                query={name: value for name, value in query.items() if value},
+                accept="application/json" if whole else f"{_METADATA},application/json",
             )
-        return found["items"]
+        items: list[Body] = found["items"]
+        return items
 
     def _read(self, kind: str, name: str) -> Body | None:
         with self._told(f"the {kind} {name} cannot be looked at"):
             try:
-                found: Body = self._call(f"read_namespaced_{kind}", name, self.namespace)
-            except ApiException as error:
-                if error.status == 404 and _reason(error) == "NotFound":
+                return self._call("GET", kind, name)
+            except _Refused as error:
+                if error.status == 404 and error.reason == "NotFound":
                     return None
                 raise
-        return found
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
         try:
             yield
-        except ApiException as error:
+        except _Refused as error:
             raise _refusal(what, self.namespace, error) from error
         except (HTTPError, OSError) as error:
-            server = self._api.configuration.host
             raise Unavailable(
-                f"the API server {server} does not answer: {error}; open sessions go on"
+                f"the API server {self._settings.host} does not answer: {error}; open sessions go on"
             ) from error
 
 
-def _reason(error: ApiException) -> str:
-    return str(_status(error).get("reason") or "")
-
-
-def _status(error: ApiException) -> Body:
+def _object(data: bytes) -> Body:
+    """Empty where something else than the API server has answered."""
     try:
-        found = json.loads(error.body or "{}")
+        found = json.loads(data or b"{}")
     except ValueError:
         found = {}
     return found if isinstance(found, dict) else {}
 
 
-def _refusal(what: str, namespace: str, error: ApiException) -> Error:
-    said = str(_status(error).get("message") or error.reason)
-    if error.status == 429 or (error.status or 0) >= 500:
+def _refusal(what: str, namespace: str, error: _Refused) -> Error:
+    said = error.message
+    if error.status == 429 or error.status >= 500:
         return Unavailable(f"{what}: the API server says {error.status}, {said}; try again later")
     if error.status == 403 and "exceeded quota" in said:
         return LimitReached(f"{what}: {said}; close sessions, or have the quota of {namespace} raised")
@@ -244,7 +293,7 @@ def ends(found: Body) -> bool:
 
 def is_over(pod: Body) -> bool:
     """Whether it has ended, or is about to: nothing of it comes back."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]
+    return pod.get("status", {}).get("phase") in _ENDED or "deletionTimestamp" in pod["metadata"]
 
 
 def why_over(pod: Body) -> str:
