@@ -59,7 +59,7 @@ static void end_with_session(Controller *controller);
 
 /* Root with an engine that needs none has no launcher either. */
 /* An EgressStarter whose userdata is an EgressChild. */
-static int egress_child_start(void *userdata, int *ret_socket)
+static int egress_child_start(void *userdata, int socket)
 {
     EgressChild *egress = userdata;
     const Options *options = egress->options;
@@ -69,7 +69,7 @@ static int egress_child_start(void *userdata, int *ret_socket)
 
     if (root && account_find(options->egress_user, &account, &problem) < 0)
         return -ENOENT;
-    return egress_start(egress->loop, &egress->child, root ? &account : NULL, options->log_level, ret_socket);
+    return egress_start(egress->loop, &egress->child, root ? &account : NULL, options->log_level, socket);
 }
 
 /* ---- events of sandboxes and sessions ---- */
@@ -478,9 +478,9 @@ static int begin_file_service(Controller *controller, Problem *problem)
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
-static int start_egress(void *userdata, int *ret_socket)
+static int start_egress(void *userdata, int socket)
 {
-    return remote_start_egress(userdata, ret_socket);
+    return remote_start_egress(userdata, socket);
 }
 
 static void on_log_moved(void *userdata)

@@ -6,7 +6,7 @@
 #include "proto/base/log.h"
 
 /* Root with an engine that needs none has no launcher either. */
-static int start(void *userdata, int *ret_socket)
+static int start(void *userdata, int socket)
 {
     Net *net = userdata;
     const Options *options = net->options;
@@ -15,11 +15,11 @@ static int start(void *userdata, int *ret_socket)
     Account account;
 
     if (net->remote)
-        return remote_start_net(net->remote, ret_socket);
+        return remote_start_net(net->remote, socket);
     if (root && account_find(options->listen_user, &account, &problem) < 0)
         return -ENOENT;
     return net_start(net->loop, &net->child, &net->door, root ? &account : NULL, options->log_level,
-                     options->listen_connections, ret_socket);
+                     options->listen_connections, socket);
 }
 
 /* ---- clients ---- */

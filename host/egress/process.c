@@ -314,11 +314,11 @@ static int egress_serve_controller(int socket, Problem *problem)
 
 /* ---- its beginning ---- */
 
-int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level, int *ret_socket)
+int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level, int socket)
 {
     const Helper helper = {.name = EGRESS_PROGRAM, .account = account, .log_level = log_level};
 
-    return helper_start(&helper, loop, child, NULL, ret_socket);
+    return helper_start(&helper, loop, child, NULL, socket);
 }
 
 /* ---- in it ---- */

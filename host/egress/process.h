@@ -10,8 +10,7 @@
 
 /* Starts one, as helper_start() has it, which logs what is at least of that level. `account` is whose rights
  * it has, NULL for our own. */
-int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level,
-                 int *ret_socket);
+int egress_start(Loop *loop, LoopChild *child, const Account *account, const char *log_level, int socket);
 
 /* Main function of that process. */
 int egress_main(int argc, char **argv);

@@ -633,9 +633,7 @@ int ipc_ask_later(Ipc *ipc, IpcQuestion *question, unsigned kind, const Schema *
     return r;
 }
 
-/* Made by the peer as one of a pair of this kind. What is connected to another program, in whose eyes an
- * answer would be ours, is not. */
-static bool is_answerable(int fd, pid_t peer)
+bool ipc_is_made_by(int fd, pid_t peer)
 {
     struct ucred maker;
     socklen_t size = sizeof(maker);
@@ -653,7 +651,7 @@ int ipc_answer(int socket, pid_t peer, unsigned kind, const Schema *schema, cons
 {
     _cleanup_(closep) int fd = socket;
 
-    if (fd < 0 || !is_answerable(fd, peer))
+    if (fd < 0 || !ipc_is_made_by(fd, peer))
         return -EBADMSG;
     return ipc_send_over(fd, kind, schema, body, descriptors, n);
 }

@@ -135,6 +135,10 @@ int ipc_ask_later(Ipc *ipc, IpcQuestion *question, unsigned kind, const Schema *
 /* Has nothing follow. */
 void ipc_question_drop(IpcQuestion *question);
 
+/* Returns whether a socket was made by that process as one of a pair of ipc_pair(). What is connected to
+ * another program, in whose eyes what is said would be ours, is not. */
+bool ipc_is_made_by(int fd, pid_t peer);
+
 /* Answers a question over its socket, which is closed. Never waits. `peer` is the process that may have made
  * the socket: what is connected to anybody else's gets no answer. 0 or a negative errno. */
 int ipc_answer(int socket, pid_t peer, unsigned kind, const Schema *schema, const void *body,

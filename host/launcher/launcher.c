@@ -191,9 +191,15 @@ static int begin_process(Launcher *launcher, const char *name, int other, LoopCh
         .fds = {other, config->paths->lock},
         .n_fds = LAUNCHER_FDS,
     };
-    int socket, r = helper_start(&helper, launcher->loop, child, on_exit, &socket);
+    int ends[2], r = ipc_pair(ends);
 
-    if (r == 0 && (r = ipc_open(ipc, launcher->loop, socket, &ipc_messages, events)) < 0)
+    if (r < 0)
+        return r;
+    r = helper_start(&helper, launcher->loop, child, on_exit, ends[1]);
+    close(ends[1]);
+    if (r < 0)
+        close(ends[0]);
+    else if ((r = ipc_open(ipc, launcher->loop, ends[0], &ipc_messages, events)) < 0)
         helper_kill(child);
     return r;
 }

@@ -468,25 +468,25 @@ static void open_for_user(Launcher *launcher, const LauncherRequest *request, De
 }
 
 /* The processes that reach the network, of which the launcher knows no more than that they run: each ends
- * with the socket that the controller has, or is ended for the next. */
-static void start_egress(Launcher *launcher, int socket)
+ * with the socket that the controller has, or is ended for the next. Whoever has that sees the end of one
+ * that could not be started. */
+static int start_process(Launcher *launcher, LauncherKind kind, Descriptors *descriptors)
 {
     const LauncherConfig *config = launcher->config;
-    int leads _cleanup_(closep) = -1;
-    int r =
-        egress_start(launcher->loop, &launcher->egress, &config->egress, config->options->log_level, &leads);
+    const char *level = config->options->log_level;
+    int socket _cleanup_(closep) = descriptors_take(descriptors, 0), r;
 
-    answer_with(launcher, socket, r < 0 ? r : leads);
-}
-
-static void start_net(Launcher *launcher, int socket)
-{
-    const LauncherConfig *config = launcher->config;
-    int leads _cleanup_(closep) = -1;
-    int r = net_start(launcher->loop, &launcher->net, &launcher->door, &config->net,
-                      config->options->log_level, config->options->listen_connections, &leads);
-
-    answer_with(launcher, socket, r < 0 ? r : leads);
+    if (!ipc_is_made_by(socket, launcher->child.pid))
+        return -EBADMSG;
+    if (kind == LAUNCHER_EGRESS)
+        r = egress_start(launcher->loop, &launcher->egress, &config->egress, level, socket);
+    else
+        r = net_start(launcher->loop, &launcher->net, &launcher->door, &config->net, level,
+                      config->options->listen_connections, socket);
+    if (r < 0)
+        log_warn("process not started", "name=%s reason=%s", kind == LAUNCHER_EGRESS ? "egress" : "net",
+                 strerror(-r));
+    return 0;
 }
 
 /* ---- dispatching ---- */
@@ -519,11 +519,8 @@ static int serve(Launcher *launcher, const LauncherRequest *request, Descriptors
         open_for_user(launcher, request, descriptors);
         return 0;
     case LAUNCHER_EGRESS:
-        start_egress(launcher, descriptors_take(descriptors, 0));
-        return 0;
     case LAUNCHER_NET:
-        start_net(launcher, descriptors_take(descriptors, 0));
-        return 0;
+        return start_process(launcher, request->kind, descriptors);
     default:
         return -EBADMSG;
     }

@@ -171,7 +171,7 @@ void net_door_close(NetDoor *door)
 /* ---- the process ---- */
 
 int net_start(Loop *loop, LoopChild *child, const NetDoor *door, const Account *account,
-              const char *log_level, uint64_t connections, int *ret_socket)
+              const char *log_level, uint64_t connections, int socket)
 {
     char program[PATH_MAX], most[24];
     const Helper helper = {
@@ -189,5 +189,5 @@ int net_start(Loop *loop, LoopChild *child, const NetDoor *door, const Account *
     if (!find_program(program))
         return -ENOENT;
     snprintf(most, sizeof(most), "%llu", (unsigned long long)connections);
-    return helper_start(&helper, loop, child, NULL, ret_socket);
+    return helper_start(&helper, loop, child, NULL, socket);
 }

@@ -26,7 +26,7 @@ void net_door_close(NetDoor *door);
  * many connections at most. `account` is whose rights it has, NULL for our own. -EINVAL: the door is not
  * open. */
 int net_start(Loop *loop, LoopChild *child, const NetDoor *door, const Account *account,
-              const char *log_level, uint64_t connections, int *ret_socket);
+              const char *log_level, uint64_t connections, int socket);
 
 /* The text of the server's public key, or false where there is none yet. */
 bool net_public_key(const char *state_dir, char ret[static 41]);

@@ -68,28 +68,19 @@ static void nothing(LoopChild *child, int status)
 }
 
 int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
-                 void (*on_exit)(LoopChild *child, int status), int *ret_socket)
+                 void (*on_exit)(LoopChild *child, int status), int socket)
 {
-    int ends[2], r;
     pid_t pid;
+    int r;
 
     if (child->file.loop) { /* asked again, it is gone */
         helper_kill(child);
         return -EBUSY;
     }
-    r = ipc_pair(ends);
-    if (r < 0)
-        return r;
-    pid = execute(helper, ends[1]);
+    pid = execute(helper, socket);
     r = pid < 0 ? -errno : loop_child_add(loop, child, pid, on_exit ? on_exit : nothing);
-    close(ends[1]);
-    if (r == 0) {
-        *ret_socket = ends[0];
-        return 0;
-    }
-    if (pid > 0)
+    if (r < 0 && pid > 0)
         kill(pid, SIGKILL);
-    close(ends[0]);
     return r;
 }
 
@@ -178,11 +169,17 @@ static const IpcEvents events = {.message = on_message, .lost = on_lost};
 
 static void begin_process(HelperProcess *process)
 {
-    int socket, r = process->start(process->userdata, &socket);
+    int ends[2], r = ipc_pair(ends);
 
     process->started = clock_now();
-    if (r == 0)
-        r = ipc_open(&process->ipc, process->loop, socket, &ipc_messages, &events);
+    if (r == 0) {
+        r = process->start(process->userdata, ends[1]);
+        close(ends[1]);
+        if (r == 0)
+            r = ipc_open(&process->ipc, process->loop, ends[0], &ipc_messages, &events);
+        else
+            close(ends[0]);
+    }
     if (r == 0) {
         process->ops->begun(process);
         return;

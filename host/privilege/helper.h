@@ -21,10 +21,11 @@ typedef struct Helper {
     size_t n_fds;
 } Helper;
 
-/* Starts it; it ends with us. The socket leads to it. Where `child` runs already it is killed, and -EBUSY
- * says to ask again. 0 or a negative errno. `on_exit` may be NULL. */
+/* Starts it; it ends with us. The socket is its end of what leads to it, and stays the caller's. Where
+ * `child` runs already it is killed, and -EBUSY says to ask again. 0 or a negative errno. `on_exit` may be
+ * NULL. */
 int helper_start(const Helper *helper, Loop *loop, LoopChild *child,
-                 void (*on_exit)(LoopChild *child, int status), int *ret_socket);
+                 void (*on_exit)(LoopChild *child, int status), int socket);
 
 /* Kills it, if it runs; `on_exit` follows. */
 void helper_kill(LoopChild *child);
@@ -54,8 +55,9 @@ int helper_drop(const HelperOrders *orders, Confinement rights, Problem *problem
  * after longer and longer pauses where it ends at once. */
 typedef struct HelperProcess HelperProcess;
 
-/* Starts it; *ret_socket is our end. 0 or a negative errno. */
-typedef int HelperProcessStarter(void *userdata, int *ret_socket);
+/* Starts it, or has it started, with its end of what leads to it, which stays the caller's. 0 or a negative
+ * errno. One that cannot be started later is one that has ended. */
+typedef int HelperProcessStarter(void *userdata, int socket);
 
 typedef struct HelperProcessOps {
     const char *name; /* for the log */

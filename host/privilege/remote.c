@@ -491,31 +491,19 @@ static int open_for_user(void *userdata, uid_t user, const char *path, OpenDone 
 
 /* ---- the processes that are connected to others ---- */
 
-static int start_process(Remote *remote, LauncherKind kind, int *ret_socket)
+static int start_process(Remote *remote, LauncherKind kind, int socket)
 {
-    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
-    Problem problem = PROBLEM_NULL;
-    int r = launcher_ask(&remote->ipc, kind, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, -1,
-                         &answer, &problem);
-    int socket;
-
-    if (r < 0)
-        return r;
-    socket = descriptors_take(&answer.descriptors, 0);
-    if (socket < 0)
-        return -EBADMSG;
-    *ret_socket = socket;
-    return 0;
+    return ipc_send(&remote->ipc, kind, 0, SCHEMA(LauncherMsgNothing), &(LauncherMsgNothing){0}, &socket, 1);
 }
 
-int remote_start_egress(Remote *remote, int *ret_socket)
+int remote_start_egress(Remote *remote, int socket)
 {
-    return start_process(remote, LAUNCHER_EGRESS, ret_socket);
+    return start_process(remote, LAUNCHER_EGRESS, socket);
 }
 
-int remote_start_net(Remote *remote, int *ret_socket)
+int remote_start_net(Remote *remote, int socket)
 {
-    return start_process(remote, LAUNCHER_NET, ret_socket);
+    return start_process(remote, LAUNCHER_NET, socket);
 }
 
 /* ---- beginning ---- */

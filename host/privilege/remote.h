@@ -23,11 +23,12 @@ int remote_take_clients(Remote *remote);
 /* NULL where sessions have disks, or why they have not. */
 const char *remote_no_disks(const Remote *remote);
 
-/* Has the egress process started. 0 with the socket that leads to it, or a negative errno. */
-int remote_start_egress(Remote *remote, int *ret_socket);
+/* Has the egress process started, with its end of what leads to it, and does not wait: that is closed where
+ * it cannot be. A HelperProcessStarter. */
+int remote_start_egress(Remote *remote, int socket);
 
 /* Likewise the process that holds the network. */
-int remote_start_net(Remote *remote, int *ret_socket);
+int remote_start_net(Remote *remote, int socket);
 
 /* Takes the descriptor of the keys that are let in, the caller's from now on; once. -1: no network is
  * listened on. */

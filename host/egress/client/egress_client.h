@@ -8,8 +8,8 @@
 
 typedef struct EgressClient EgressClient;
 
-/* Starts a process, which serves the other end of *ret_socket and ends with that. 0 or a negative errno. */
-typedef int EgressStarter(void *userdata, int *ret_socket);
+/* Starts a process, which serves the socket and ends with that: a HelperProcessStarter. */
+typedef int EgressStarter(void *userdata, int socket);
 
 /* A sandbox that is served, embedded in its owner. */
 typedef struct EgressPlace {

@@ -8,8 +8,8 @@
 
 typedef struct NetClient NetClient;
 
-/* Starts a process, which serves the other end of *ret_socket and ends with that. 0 or a negative errno. */
-typedef int NetStarter(void *userdata, int *ret_socket);
+/* Starts a process, which serves the socket and ends with that: a HelperProcessStarter. */
+typedef int NetStarter(void *userdata, int socket);
 
 typedef struct NetClientEvents {
     /* A client, whose frames come and go over the descriptor, which is the receiver's. */
