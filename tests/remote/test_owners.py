@@ -25,7 +25,7 @@ def owners():
         before = door.limpetd.said().count("authorized keys read")
         door.limpetd.process.send_signal(1)
         wait_for(lambda: door.limpetd.said().count("authorized keys read") > before)
-        with door.client(first) as one, door.client(second) as other:
+        with door.client(first, artifacts=False) as one, door.client(second, artifacts=False) as other:
             yield door, one, other
 
 
