@@ -208,7 +208,7 @@ static int answer_new(Answer **ret, size_t size, AnswerRead *read, Reply *reply,
     return 0;
 }
 
-int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead *read, void **ret)
+int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead *read, void *ret)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     Answer *answer;
@@ -217,8 +217,8 @@ int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead 
     if (!r)
         r = answer_new(&answer, size, read, &reply, &client->problem);
     if (!r)
-        *ret = answer->value;
-    return r;
+        memcpy(ret, &(void *){answer->value}, sizeof(void *));
+    return client_result(client, r);
 }
 
 void answer_free(void *value)

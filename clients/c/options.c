@@ -131,20 +131,20 @@ int limpet_set_network(LimpetClient *client, const char *session, const char *co
     const MsgSetNetwork said = {
         .session = text_of(session), .allow = texts_say(allow), .bindings = bindings_say(bindings)};
     ClientCall call = {.repeatable = true};
-    void *network;
+    LimpetNetwork *network;
     int r;
 
     client->problem = PROBLEM_NULL;
     r = bindings_check(bindings, &client->problem);
-    if (r == 0) {
-        client_begin(client, &call, MSG_SET_NETWORK, MsgSetNetwork, &said);
-        r = answer_call(client, &call, sizeof(LimpetNetwork), read_network, &network);
-    }
-    if (r == 0 && ret)
+    if (r < 0)
+        return client_result(client, r);
+    client_begin(client, &call, MSG_SET_NETWORK, MsgSetNetwork, &said);
+    r = answer_call(client, &call, sizeof(LimpetNetwork), read_network, &network);
+    if (!r && ret)
         *ret = network;
-    else if (r == 0)
+    else if (!r)
         answer_free(network);
-    return client_result(client, r);
+    return r;
 }
 
 void limpet_network_free(LimpetNetwork *network)

@@ -52,14 +52,9 @@ int limpet_install(LimpetClient *client, const LimpetInstall *install, LimpetIns
         .stream = install->on_output,
     };
     InstallCall install_call = {.call = {.repeatable = true, .on_event = on_event}, .install = install};
-    void *installed;
-    int r;
 
     client_begin(client, &install_call.call, MSG_INSTALL, MsgInstall, &said);
-    r = answer_call(client, &install_call.call, sizeof(LimpetInstalled), read_installed, &installed);
-    if (!r)
-        *ret = installed;
-    return client_result(client, r);
+    return answer_call(client, &install_call.call, sizeof(LimpetInstalled), read_installed, ret);
 }
 
 void limpet_installed_free(LimpetInstalled *installed)

@@ -171,14 +171,9 @@ static int read_processes(void *value, const msgpack_object_map *map, Arena *are
 int limpet_processes(LimpetClient *client, const char *session, LimpetProcesses **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *processes;
-    int r;
 
     client_begin(client, &call, MSG_PROCESSES, MsgTarget, &(MsgTarget){.session = text_of(session)});
-    r = answer_call(client, &call, sizeof(LimpetProcesses), read_processes, &processes);
-    if (!r)
-        *ret = processes;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetProcesses), read_processes, ret);
 }
 
 void limpet_processes_free(LimpetProcesses *processes)
@@ -290,14 +285,9 @@ int limpet_process_output(LimpetClient *client, const char *session, const char 
     const MsgProcessAsk ask = {
         .process = text_of(process), .has_output = true, .output = {.since = since, .timeout = timeout}};
     ClientCall call = {.repeatable = true};
-    void *output;
-    int r;
 
     begin_ask(client, &call, session, &ask);
-    r = answer_call(client, &call, sizeof(LimpetOutput), read_output, &output);
-    if (!r)
-        *ret = output;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetOutput), read_output, ret);
 }
 
 void limpet_output_free(LimpetOutput *output)

@@ -358,14 +358,9 @@ static int read_list(void *value, const msgpack_object_map *map, Arena *arena, P
 static int list(LimpetClient *client, bool all, LimpetSessions **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *sessions;
-    int r;
 
     client_begin(client, &call, MSG_SESSIONS, MsgList, &(MsgList){.all = all});
-    r = answer_call(client, &call, sizeof(LimpetSessions), read_list, &sessions);
-    if (!r)
-        *ret = sessions;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetSessions), read_list, ret);
 }
 
 int limpet_sessions(LimpetClient *client, LimpetSessions **ret)

@@ -73,14 +73,9 @@ static int read_namespace(void *value, const msgpack_object_map *map, Arena *are
 int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *names;
-    int r;
 
     client_begin(client, &call, MSG_NAMESPACE, MsgTarget, &(MsgTarget){.session = text_of(session)});
-    r = answer_call(client, &call, sizeof(LimpetNamespace), read_namespace, &names);
-    if (!r)
-        *ret = names;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetNamespace), read_namespace, ret);
 }
 
 void limpet_namespace_free(LimpetNamespace *names)
@@ -128,14 +123,9 @@ int limpet_checkpoint(LimpetClient *client, const char *session, const char *nam
 {
     const MsgTake take_one = {.session = text_of(session), .name = text_of(name), .files = files};
     ClientCall call = {0};
-    void *taken;
-    int r;
 
     client_begin(client, &call, MSG_CHECKPOINT, MsgTake, &take_one);
-    r = answer_call(client, &call, sizeof(LimpetTaken), read_taken, &taken);
-    if (!r)
-        *ret = taken;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetTaken), read_taken, ret);
 }
 
 static int read_checkpoints(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
@@ -160,14 +150,9 @@ static int read_checkpoints(void *value, const msgpack_object_map *map, Arena *a
 int limpet_checkpoints(LimpetClient *client, const char *session, LimpetCheckpoints **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *checkpoints;
-    int r;
 
     client_begin(client, &call, MSG_CHECKPOINTS, MsgTarget, &(MsgTarget){.session = text_of(session)});
-    r = answer_call(client, &call, sizeof(LimpetCheckpoints), read_checkpoints, &checkpoints);
-    if (!r)
-        *ret = checkpoints;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetCheckpoints), read_checkpoints, ret);
 }
 
 static int read_rollback(void *value, const msgpack_object_map *map, Arena *arena, Problem *problem)
@@ -198,14 +183,9 @@ static void begin_target(LimpetClient *client, ClientCall *call, MessageKind kin
 int limpet_rollback(LimpetClient *client, const char *session, const char *checkpoint, LimpetRollback **ret)
 {
     ClientCall call = {0};
-    void *rollback;
-    int r;
 
     begin_target(client, &call, MSG_ROLLBACK, session, checkpoint);
-    r = answer_call(client, &call, sizeof(LimpetRollback), read_rollback, &rollback);
-    if (!r)
-        *ret = rollback;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetRollback), read_rollback, ret);
 }
 
 int limpet_drop(LimpetClient *client, const char *session, const char *checkpoint)

@@ -75,14 +75,9 @@ static int read_list(void *value, const msgpack_object_map *map, Arena *arena, P
 int limpet_templates(LimpetClient *client, LimpetTemplates **ret)
 {
     ClientCall call = {.repeatable = true};
-    void *templates;
-    int r;
 
     client_begin(client, &call, MSG_TEMPLATES, MsgNothing, &(MsgNothing){0});
-    r = answer_call(client, &call, sizeof(LimpetTemplates), read_list, &templates);
-    if (!r)
-        *ret = templates;
-    return client_result(client, r);
+    return answer_call(client, &call, sizeof(LimpetTemplates), read_list, ret);
 }
 
 void limpet_templates_free(LimpetTemplates *templates)

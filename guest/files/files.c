@@ -343,21 +343,3 @@ int regular_open(int directory, const char *path, bool is_beneath, struct stat *
         return -EISDIR;
     return S_ISREG(ret->st_mode) ? take_fd(&fd) : -ENXIO;
 }
-
-ssize_t read_up_to(int fd, uint8_t *to, size_t size, off_t offset)
-{
-    size_t used = 0;
-
-    while (used < size) {
-        ssize_t n = pread(fd, to + used, size - used, offset + (off_t)used);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-    }
-    return (ssize_t)used;
-}

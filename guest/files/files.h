@@ -97,8 +97,5 @@ int beneath(int directory, const char *path, int flags, mode_t mode);
  * -EISDIR. `resolve`: of openat2(), with `directory`. */
 int regular_open(int directory, const char *path, bool is_beneath, struct stat *ret);
 
-/* As many bytes as there are, up to `size`, or a negative errno. */
-ssize_t read_up_to(int fd, uint8_t *to, size_t size, off_t offset);
-
 /* Prefix of the names of temporary files. Nothing is told of those. */
 #define TEMPORARY ".limpet-"

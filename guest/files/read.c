@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "guest/files/files.h"
+#include "proto/base/fdio.h"
 
 #define PAGE_BYTES (512u << 10)
 
@@ -226,7 +227,7 @@ static uint64_t skip_hole(int fd, uint64_t offset, const struct stat *st)
 static int read_piece(Buf *ret, int fd, MsgFileReadReply *reply, uint64_t size)
 {
     uint8_t *to = buf_reserve(ret, MAX(size, 1));
-    ssize_t n = to ? read_up_to(fd, to, size, (off_t)reply->offset) : -ENOMEM;
+    ssize_t n = to ? read_whole_at(fd, to, size, (off_t)reply->offset) : -ENOMEM;
 
     if (n < 0)
         return (int)n;
@@ -291,7 +292,7 @@ static int fetch_contents(Fetch *fetch, int fd, const struct stat *st, Text name
 {
     Buf data _cleanup_(buf_deinit) = BUF_NULL;
     uint8_t *to = buf_reserve(&data, (size_t)st->st_size + 1);
-    ssize_t n = to ? read_up_to(fd, to, (size_t)st->st_size, 0) : -ENOMEM;
+    ssize_t n = to ? read_whole_at(fd, to, (size_t)st->st_size, 0) : -ENOMEM;
     MsgFileEntry entry;
 
     if (n < 0)

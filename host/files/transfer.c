@@ -296,22 +296,11 @@ static int get_failed(Problem *problem, const SessionPath *path, int error)
 static int read_chunk(int fd, uint64_t offset, size_t size, Buf *out)
 {
     uint8_t *to = buf_reserve(out, size);
-    size_t used = 0;
+    ssize_t n = to ? read_whole_at(fd, to, size, (off_t)offset) : -ENOBUFS;
 
-    if (!to)
-        return -ENOBUFS;
-    while (used < size) {
-        ssize_t n = pread(fd, to + used, size - used, (off_t)(offset + used));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-    }
-    buf_commit(out, used);
+    if (n < 0)
+        return (int)n;
+    buf_commit(out, (size_t)n);
     return 0;
 }
 

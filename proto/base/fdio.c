@@ -41,6 +41,24 @@ ssize_t read_whole(int fd, void *to, size_t size)
     return (ssize_t)used;
 }
 
+ssize_t read_whole_at(int fd, void *to, size_t size, off_t offset)
+{
+    size_t used = 0;
+
+    while (used < size) {
+        ssize_t n = pread(fd, (uint8_t *)to + used, size - used, offset + (off_t)used);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+    }
+    return (ssize_t)used;
+}
+
 typedef union Passed {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];

@@ -18,14 +18,11 @@ static const Option checkpoint_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, CheckpointValues, json, NULL, "print the checkpoint as JSON"),
 };
 
-static int run_checkpoint(const void *values, char **operands, int n)
+static int run_checkpoint(LimpetClient *client, const void *values, char **operands, int n)
 {
     const CheckpointValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(limpet_taken_freep) LimpetTaken *taken = NULL;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_checkpoint(client, operands[0], given->name, given->files, &taken))
         return cli_fail(client);
     if (given->json)
@@ -46,27 +43,20 @@ const Command command_checkpoint = {
     .operands_min = 1,
     .operands_max = 1,
     .values_size = sizeof(CheckpointValues),
-    .run = run_checkpoint,
+    .run_connected = run_checkpoint,
 };
 
 /* ---- limpet checkpoints ---- */
 
-typedef struct CheckpointsValues {
-    bool json;
-} CheckpointsValues;
-
 static const Option checkpoints_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, CheckpointsValues, json, NULL, "print the list as JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, JsonValues, json, NULL, "print the list as JSON"),
 };
 
-static int run_checkpoints(const void *values, char **operands, int n)
+static int run_checkpoints(LimpetClient *client, const void *values, char **operands, int n)
 {
-    const CheckpointsValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    const JsonValues *given = values;
     _cleanup_(limpet_checkpoints_freep) LimpetCheckpoints *list = NULL;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_checkpoints(client, operands[0], &list))
         return cli_fail(client);
     return given->json ? cli_print_json(limpet_checkpoints_json(list)) : show_checkpoints(list);
@@ -81,28 +71,21 @@ const Command command_checkpoints = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
-    .values_size = sizeof(CheckpointsValues),
-    .run = run_checkpoints,
+    .values_size = sizeof(JsonValues),
+    .run_connected = run_checkpoints,
 };
 
 /* ---- limpet rollback ---- */
 
-typedef struct RollbackValues {
-    bool json;
-} RollbackValues;
-
 static const Option rollback_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, RollbackValues, json, NULL, "print the result as JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, JsonValues, json, NULL, "print the result as JSON"),
 };
 
-static int run_rollback(const void *values, char **operands, int n)
+static int run_rollback(LimpetClient *client, const void *values, char **operands, int n)
 {
-    const RollbackValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    const JsonValues *given = values;
     _cleanup_(limpet_rollback_freep) LimpetRollback *back = NULL;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_rollback(client, operands[0], operands[1], &back))
         return cli_fail(client);
     if (given->json)
@@ -122,19 +105,16 @@ const Command command_rollback = {
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,
     .operands_max = 2,
-    .values_size = sizeof(RollbackValues),
-    .run = run_rollback,
+    .values_size = sizeof(JsonValues),
+    .run_connected = run_rollback,
 };
 
 /* ---- limpet drop ---- */
 
-static int run_drop(const void *values, char **operands, int n)
+static int run_drop(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     int status = 0;
 
-    if (!client)
-        return EXIT_SANDBOX;
     for (int i = 1; i < n; i++)
         if (limpet_drop(client, operands[0], operands[i]))
             status = cli_fail(client);
@@ -148,7 +128,7 @@ const Command command_drop = {
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,
     .operands_max = -1,
-    .run = run_drop,
+    .run_connected = run_drop,
 };
 
 /* ---- limpet branch ---- */
@@ -165,14 +145,11 @@ static const Option branch_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, BranchValues, json, NULL, "print the branch as JSON"),
 };
 
-static int run_branch(const void *values, char **operands, int n)
+static int run_branch(LimpetClient *client, const void *values, char **operands, int n)
 {
     const BranchValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     LimpetOpened opened;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_branch(client, operands[0], operands[1], given->at, &opened))
         return cli_fail(client);
     opened_print(&opened, given->json);
@@ -191,28 +168,21 @@ const Command command_branch = {
     .operands_min = 2,
     .operands_max = 2,
     .values_size = sizeof(BranchValues),
-    .run = run_branch,
+    .run_connected = run_branch,
 };
 
 /* ---- limpet fork ---- */
 
-typedef struct ForkValues {
-    bool json;
-} ForkValues;
-
 static const Option fork_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, ForkValues, json, NULL, "print each session as a line of JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, JsonValues, json, NULL, "print each session as a line of JSON"),
 };
 
-static int run_fork(const void *values, char **operands, int n)
+static int run_fork(LimpetClient *client, const void *values, char **operands, int n)
 {
-    const ForkValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    const JsonValues *given = values;
     LimpetOpened opened[LIMIT_FORKS];
     size_t count = (size_t)n - 1;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_fork(client, operands[0], (const char *const *)operands + 1, count,
                     count <= LIMIT_FORKS ? opened : NULL))
         return cli_fail(client);
@@ -233,28 +203,21 @@ const Command command_fork = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 2,
     .operands_max = -1,
-    .values_size = sizeof(ForkValues),
-    .run = run_fork,
+    .values_size = sizeof(JsonValues),
+    .run_connected = run_fork,
 };
 
 /* ---- limpet commit ---- */
 
-typedef struct CommitValues {
-    bool json;
-} CommitValues;
-
 static const Option commit_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, CommitValues, json, NULL, "print the result as JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, JsonValues, json, NULL, "print the result as JSON"),
 };
 
-static int run_commit(const void *values, char **operands, int n)
+static int run_commit(LimpetClient *client, const void *values, char **operands, int n)
 {
-    const CommitValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    const JsonValues *given = values;
     uint64_t count, epoch;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_commit(client, operands[0], operands[1], &count, &epoch))
         return cli_fail(client);
     if (given->json)
@@ -274,6 +237,6 @@ const Command command_commit = {
     .operands = {COMPLETE_SESSION, COMPLETE_BRANCH},
     .operands_min = 2,
     .operands_max = 2,
-    .values_size = sizeof(CommitValues),
-    .run = run_commit,
+    .values_size = sizeof(JsonValues),
+    .run_connected = run_commit,
 };

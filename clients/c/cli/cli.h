@@ -51,7 +51,14 @@ typedef struct Command {
     size_t values_size;
     /* `values` is what the options say, a struct of the command's own. The exit status. */
     int (*run)(const void *values, char **operands, int n);
+    /* In place of run(): of a command that has nothing to check before it connects. */
+    int (*run_connected)(LimpetClient *client, const void *values, char **operands, int n);
 } Command;
+
+/* Values of a command whose only option is --json. */
+typedef struct JsonValues {
+    bool json;
+} JsonValues;
 
 extern const Command command_artifact, command_attach, command_branch, command_checkpoint,
     command_checkpoints, command_close, command_commit, command_completion, command_context,

@@ -445,14 +445,11 @@ const Command command_files = {
 
 /* ---- limpet artifact ---- */
 
-static int run_artifact(const void *values, char **operands, int n)
+static int run_artifact(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     LimpetResult *result = NULL;
     int r;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_set_artifacts(client, NULL) || limpet_result(client, operands[0], LIMPET_FOREVER, &result))
         return cli_fail(client);
     r = get_artifact(client, result, operands[1], n > 2 ? operands[2] : ".");
@@ -471,5 +468,5 @@ const Command command_artifact = {
     .operands = {COMPLETE_NOTHING, COMPLETE_NOTHING, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 3,
-    .run = run_artifact,
+    .run_connected = run_artifact,
 };

@@ -29,7 +29,10 @@ static int command_run_with(const Command *command, void *values, int argc, char
     if (argc - first < command->operands_min ||
         (command->operands_max >= 0 && argc - first > command->operands_max))
         return wrong_operands(command, argc - first);
-    return command->run(values, argv + first, argc - first);
+    if (command->run)
+        return command->run(values, argv + first, argc - first);
+    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    return client ? command->run_connected(client, values, argv + first, argc - first) : EXIT_SANDBOX;
 }
 
 static int start_command(const Command *command, int argc, char **argv)

@@ -199,12 +199,8 @@ const Command command_start = {
 
 /* ---- limpet ps ---- */
 
-typedef struct PsValues {
-    bool json;
-} PsValues;
-
 static const Option ps_options[] = {
-    OPTION_ROW(0, "json", OPTION_FLAG, PsValues, json, NULL, "print the processes as JSON"),
+    OPTION_ROW(0, "json", OPTION_FLAG, JsonValues, json, NULL, "print the processes as JSON"),
 };
 
 static const Column columns[] = {
@@ -244,14 +240,11 @@ static int print_table(const LimpetProcesses *list)
     return table_print(&table);
 }
 
-static int run_ps(const void *values, char **operands, int n)
+static int run_ps(LimpetClient *client, const void *values, char **operands, int n)
 {
-    const PsValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
+    const JsonValues *given = values;
     _cleanup_(limpet_processes_freep) LimpetProcesses *list = NULL;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_processes(client, operands[0], &list))
         return cli_fail(client);
     return given->json ? cli_print_json(limpet_processes_json(list)) : print_table(list);
@@ -269,8 +262,8 @@ const Command command_ps = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
-    .values_size = sizeof(PsValues),
-    .run = run_ps,
+    .values_size = sizeof(JsonValues),
+    .run_connected = run_ps,
 };
 
 /* ---- limpet kill ---- */

@@ -157,13 +157,10 @@ int cli_close(LimpetClient *client, const char *session)
     return r;
 }
 
-static int run_close(const void *values, char **operands, int n)
+static int run_close(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     int status = 0;
 
-    if (!client)
-        return EXIT_SANDBOX;
     for (int i = 0; i < n; i++)
         if (cli_close(client, operands[i]))
             status = cli_fail(client);
@@ -177,7 +174,7 @@ const Command command_close = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = -1,
-    .run = run_close,
+    .run_connected = run_close,
 };
 
 /* ---- limpet ls ---- */
@@ -233,14 +230,11 @@ static int print_table(const LimpetSessions *list, bool all)
     return status;
 }
 
-static int run_ls(const void *values, char **operands, int n)
+static int run_ls(LimpetClient *client, const void *values, char **operands, int n)
 {
     const LsValues *ls = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(limpet_sessions_freep) LimpetSessions *list = NULL;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (ls->all ? limpet_sessions_all(client, &list) : limpet_sessions(client, &list))
         return cli_fail(client);
     return ls->json ? cli_print_json(limpet_sessions_json(list)) : print_table(list, ls->all);
@@ -252,7 +246,7 @@ const Command command_ls = {
     .summary = "Lists your sessions and their branches",
     .options = {ls_options, ARRAY_SIZE(ls_options)},
     .values_size = sizeof(LsValues),
-    .run = run_ls,
+    .run_connected = run_ls,
 };
 
 /* ---- limpet vars ---- */
@@ -330,12 +324,8 @@ const Command command_vars = {
 
 /* ---- limpet sleep ---- */
 
-static int run_sleep(const void *values, char **operands, int n)
+static int run_sleep(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
-
-    if (!client)
-        return EXIT_SANDBOX;
     for (int i = 0; i < n; i++)
         if (limpet_sleep(client, operands[i]))
             return cli_fail(client);
@@ -350,18 +340,15 @@ const Command command_sleep = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = -1,
-    .run = run_sleep,
+    .run_connected = run_sleep,
 };
 
 /* ---- limpet reset ---- */
 
-static int run_reset(const void *values, char **operands, int n)
+static int run_reset(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     uint64_t epoch;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_reset(client, operands[0], &epoch))
         return cli_fail(client);
     printf("epoch %" PRIu64 "\n", epoch);
@@ -375,18 +362,15 @@ const Command command_reset = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
-    .run = run_reset,
+    .run_connected = run_reset,
 };
 
 /* ---- limpet interrupt ---- */
 
-static int run_interrupt(const void *values, char **operands, int n)
+static int run_interrupt(LimpetClient *client, const void *values, char **operands, int n)
 {
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     bool interrupted;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_interrupt(client, operands[0], &interrupted))
         return cli_fail(client);
     puts(interrupted ? "interrupted" : "nothing was running");
@@ -400,7 +384,7 @@ const Command command_interrupt = {
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
     .operands_max = 1,
-    .run = run_interrupt,
+    .run_connected = run_interrupt,
 };
 
 /* ---- limpet context ---- */
@@ -418,14 +402,11 @@ static const Option context_options[] = {
     OPTION_ROW(0, "json", OPTION_FLAG, ContextValues, json, NULL, "print the context as JSON"),
 };
 
-static int run_context(const void *values, char **operands, int n)
+static int run_context(LimpetClient *client, const void *values, char **operands, int n)
 {
     const ContextValues *given = values;
-    _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     LimpetOpened opened;
 
-    if (!client)
-        return EXIT_SANDBOX;
     if (limpet_context(client, operands[0], n > 1 ? operands[1] : NULL, given->language, given->cwd, &opened))
         return cli_fail(client);
     opened_print(&opened, given->json);
@@ -446,7 +427,7 @@ const Command command_context = {
     .operands_min = 1,
     .operands_max = 2,
     .values_size = sizeof(ContextValues),
-    .run = run_context,
+    .run_connected = run_context,
 };
 
 /* ---- limpet shutdown ---- */
