@@ -142,11 +142,11 @@ void descriptors_replace(const int fds[2])
 
 void descriptors_detach(int channel)
 {
+    channel_set(channel); /* first: where a cell has closed 0, 1 or 2, it has that number */
     identify(&own.standard[0]);
     descriptors_restore();
     stream_set(1, own.standard[0].fd);
     stream_set(2, own.standard[0].fd);
-    channel_set(channel);
 }
 
 void descriptors_attach(const int fds[CHANNEL_FDS])

@@ -347,6 +347,17 @@ def test_copies_that_cannot_be_made(keep, interpreter, mode):
     assert record["state"] == ("lost" if count is None else "rolled_back")
 
 
+@needs_real
+def test_a_cell_that_closes_its_streams(keep):
+    """What the copy is reached over then has one of their numbers."""
+    controller = keep(REAL, "off").controller
+    controller.run("import os; x = 1; os.close(0); os.close(1); os.close(2)")
+    controller.checkpoint(name="closed")
+    controller.run("x = 2")
+    controller.ask(ROLLBACK, branch=0, checkpoint="closed")
+    assert value(controller) == "1"
+
+
 # Room
 
 # 8 MiB that no allocator gives to something else.

@@ -550,6 +550,7 @@ void branch_protection(const Branch *branch, Protection *ret)
     *ret = (Protection){.exists = checkpoint};
     if (checkpoint) {
         ret->execution_count = checkpoint->execution_count;
+        memcpy(ret->reason, branch->policy.trouble, sizeof(ret->reason));
         return;
     }
     policy_why_none(branch, ret->reason);

@@ -468,7 +468,7 @@ static void set_protection(MsgExecuted *record, const Protection *protection)
     record->state_protection = (MsgProtection){
         .level = text_of(protection->exists ? "checkpoint" : "none"),
         .execution_count = protection->exists ? protection->execution_count : NO_UINT,
-        .reason = text_of(protection->exists ? NULL : protection->reason),
+        .reason = text_of(protection->reason[0] ? protection->reason : NULL),
     };
 }
 

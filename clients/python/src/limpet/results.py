@@ -26,7 +26,7 @@ class Protection(TypedDict, total=False):
     execution_count: int | None
     """With ``checkpoint``: the last call whose effects a rollback would keep."""
     reason: str | None
-    """With ``none``: why there is no checkpoint."""
+    """Why there is no checkpoint, or why none of a newer state could be taken."""
 
 
 @dataclass(frozen=True)
