@@ -15,12 +15,21 @@ from .._adapters.arguments import WrongOption
 from . import _options
 from ._kernel import LimpetKernel
 
+UNREAD = 256  # messages that a listener may leave unread; text comes in pieces of 64 KiB
+PATIENCE_MS = 5000  # with one that reads nothing
+
 
 class SharedSocket:
-    """A socket that several threads send on. ipykernel has a thread for that, which each message must wake."""
+    """A socket that several threads send on. ipykernel has a thread for that, which each message must wake.
+
+    Whoever sends waits for listeners that have much unread: one that is slow misses nothing, and little is held for
+    it. One that reads nothing for long misses what comes until it reads again.
+    """
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
+        socket.sndhwm, socket.sndtimeo = UNREAD, PATIENCE_MS
+        self._wait(True)
         self._lock = threading.Lock()
         self._holds = False
         self._held: list[Any] = []
@@ -28,6 +37,22 @@ class SharedSocket:
     def hold(self) -> None:
         """The next message goes out together with the one behind it: whoever listens wakes once for both."""
         self._holds = True
+
+    def be_patient(self) -> None:
+        """Waits for everybody again."""
+        with self._lock:
+            self._wait(True)
+
+    def _wait(self, wait: bool) -> None:
+        if not self._socket.closed:
+            self._socket.setsockopt(zmq.XPUB_NODROP, wait)
+
+    def _send(self, message: Any, how: dict[str, Any]) -> None:
+        try:
+            self._socket.send_multipart(message, **how)
+        except zmq.Again:
+            self._wait(False)
+            self._socket.send_multipart(message, **how)
 
     def send_multipart(self, message: Any, **how: Any) -> None:
         """Nothing once it is closed: the control thread may have one more status to tell."""
@@ -37,7 +62,7 @@ class SharedSocket:
                 self._holds = False
             elif not self._socket.closed:
                 for each, its in self._held:
-                    self._socket.send_multipart(each, **its)
+                    self._send(each, its)
                 self._held.clear()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ WINDOW = 3.0  # seconds, over which the server counts
 MOST = 2_400_000  # bytes in it; more than a megabyte a second is dropped
 LARGE = 100_000  # bytes: what is less is sent at once
 MANY = 1500  # messages of one kind in the window; more than a thousand a second are dropped
-TEXT = 24_000_000  # bytes of text in it: beyond a thousand unread messages ZeroMQ drops any, an `idle` too
+TEXT = 24_000_000  # bytes of text in it: nobody looks at more
 
 
 class Pace:
