@@ -35,6 +35,8 @@ table = pyarrow.table({"key": [1, 2] * 50000, "value": range(100000)})
 def use(): return table.group_by("key", use_threads=True).aggregate([("value", "sum")]).sort_by("key").to_pylist()
 """,
     "numba": """
+import sys
+sys.modules["coverage"] = None  # that of the machine, which numba would subclass, may be too old
 import numba, numpy
 numbers = numpy.arange(100000.0)
 @numba.njit(parallel=True)

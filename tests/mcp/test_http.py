@@ -201,7 +201,7 @@ async def test_limits_of_the_gateway(own_gateway):
 
 
 def test_too_many_requests(own_gateway):
-    gateway = own_gateway("--rate-limit-max", "3")
+    gateway = own_gateway("--rate-limit-max", "3", "--rate-limit-window-ms", "3600000")
     with gateway.client() as http:
         said = [http.post("/mcp", **body("tools/list")).status_code for _ in range(4)]
         assert said == [200, 200, 200, 429]
