@@ -6,29 +6,10 @@ import pytest
 
 from tests.python.test_archive import seal
 
+from .test_saving import path, restored  # noqa: F401
 from .test_sleep import EVERYTHING, IS_THERE
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "conv.limpet")
-
-
-@pytest.fixture
-def restored(client, name, path):
-    """Makes sessions of the archive."""
-    made = []
-
-    def restore(**options):
-        session = client.open(f"{name}-{len(made)}-back", restore=path, **options)
-        made.append(session)
-        return session
-
-    yield restore
-    for session in made:
-        session.close()
 
 
 @pytest.fixture

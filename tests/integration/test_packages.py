@@ -48,20 +48,6 @@ def limpetd(request, index):
         controller.remove()
 
 
-@pytest.fixture
-def client(limpetd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with limpetd.client() as client:
-            yield client
-
-
-@pytest.fixture
-def session(client, name):
-    with client.open(name) as session:
-        yield session
-
-
 def value(session, code):
     return session.run(code).check().result
 

@@ -1,7 +1,5 @@
 """Packages without a wheel: refused, or built in the installer where the session says so."""
 
-import warnings
-
 import pytest
 
 from tests.support import index as indexes
@@ -24,14 +22,6 @@ def index():
 def limpetd(request, index):
     with serving(request.param, "--package-index", f"{index.url}/simple") as limpetd:
         yield limpetd
-
-
-@pytest.fixture
-def client(limpetd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with limpetd.client() as client:
-            yield client
 
 
 @pytest.fixture

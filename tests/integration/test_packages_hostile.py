@@ -4,7 +4,6 @@ import contextlib
 import os
 import stat
 import subprocess
-import warnings
 import zipfile
 
 import limpet
@@ -32,14 +31,6 @@ def index():
 def limpetd(request, index):
     with serving(request.param, "--package-index", f"{index.url}/simple", "--packages-disk", "16m") as limpetd:
         yield limpetd
-
-
-@pytest.fixture
-def client(limpetd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with limpetd.client() as client:
-            yield client
 
 
 @pytest.fixture

@@ -296,8 +296,8 @@ def test_ipython_imports(session):
         ("Image(data=b'\\xff\\xd8rest')", "image/jpeg", b"\xff\xd8rest"),
     ],
 )
-def test_display_objects(session, code, mime, value):
-    reply = session.run(f"from IPython.display import *\n{code}")
+def test_display_objects(shared, code, mime, value):
+    reply = shared.run(f"from IPython.display import *\n{code}")
     assert reply.error is None
     (one,) = reply.displays
     assert one["data"][mime] == value and one["is_result"]

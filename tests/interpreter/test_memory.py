@@ -27,12 +27,12 @@ def test_a_single_large_object(session):
 @pytest.mark.parametrize(
     "fill",
     [
-        "while True: hoard.append([1])",
+        pytest.param("while True: hoard.append([1])", marks=pytest.mark.long),
         "while True: hoard.append(bytearray(1 << 20))",
         "while True: hoard.append(bytearray(1 << 12))",
         "while True: hoard.append(str(len(hoard)))",
         "while True: hoard = [hoard]",
-        "hoard = {}\nwhile True: hoard[len(hoard)] = 1.5",
+        pytest.param("hoard = {}\nwhile True: hoard[len(hoard)] = 1.5", marks=pytest.mark.long),
     ],
 )
 def test_the_session_survives_its_memory(small, fill):

@@ -38,13 +38,9 @@ void sigint_release(void)
     sigaction(SIGINT, &action_before, NULL);
 }
 
-void sigint_forget(void)
-{
-    came = 0;
-}
-
-/* SIGINT is blocked but for the wait itself, so that none slips in between the question and the wait. */
-bool sigint_wait_readable(int fd)
+/* False when a SIGINT that is caught comes, or has come since `came` was 0. SIGINT is blocked but for the
+ * wait itself, so that none slips in between the question and the wait. */
+static bool sigint_wait_readable(int fd)
 {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
     sigset_t sigint, mask;
@@ -103,7 +99,7 @@ char *input_answer(void *context, const char *prompt, bool secret)
     struct termios before;
     bool unseen = secret && stop_echo(&before), answered;
 
-    sigint_forget();
+    came = 0;
     fputs(prompt, stdout);
     fflush(stdout);
     answered = read_line(&line);

@@ -13,12 +13,5 @@ void sigint_catch(LimpetClient *client, bool once);
 /* As it was before. */
 void sigint_release(void);
 
-/* Forgets a SIGINT that came before. */
-void sigint_forget(void);
-
-/* Waits until the descriptor can be read. False when a SIGINT that is caught comes, or has come since the
- * last sigint_forget(). */
-bool sigint_wait_readable(int fd);
-
 /* A LimpetRun's on_input: shows the prompt, reads a line of standard input and no more than that. */
 char *input_answer(void *context, const char *prompt, bool secret);

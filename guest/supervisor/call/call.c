@@ -48,7 +48,8 @@ int interruption_begin(Interruption *interruption, Loop *loop, uint64_t deadline
     return loop_timer_set(loop, &interruption->timer, deadline, on_due);
 }
 
-void interruption_now(Interruption *interruption)
+/* Takes the first step now, unless it has been taken before. */
+static void interruption_now(Interruption *interruption)
 {
     if (interruption->step != INTERRUPTION_STEP_WAIT)
         return;
@@ -56,7 +57,9 @@ void interruption_now(Interruption *interruption)
     take_next_step(interruption);
 }
 
-void interruption_pause(Interruption *interruption)
+/* From here to interruption_resume() the deadline comes no nearer. An interrupt is not held up, nor the steps
+ * after the first. */
+static void interruption_pause(Interruption *interruption)
 {
     uint64_t now;
 
@@ -69,7 +72,7 @@ void interruption_pause(Interruption *interruption)
     loop_timer_set(interruption->loop, &interruption->timer, UINT64_MAX, on_due);
 }
 
-void interruption_resume(Interruption *interruption)
+static void interruption_resume(Interruption *interruption)
 {
     if (interruption->step != INTERRUPTION_STEP_WAIT || !interruption->paused)
         return;

@@ -33,14 +33,6 @@ struct Interruption {
 int interruption_begin(Interruption *interruption, Loop *loop, uint64_t deadline,
                        void (*on_step)(Interruption *, InterruptionStep));
 
-/* Takes the first step now, unless it has been taken before. */
-void interruption_now(Interruption *interruption);
-
-/* Between these two the deadline comes no nearer. An interrupt is not held up, nor the steps after the first.
- */
-void interruption_pause(Interruption *interruption);
-void interruption_resume(Interruption *interruption);
-
 void interruption_end(Interruption *interruption);
 
 /* A call, from its `execute` to its record. */

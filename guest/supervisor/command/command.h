@@ -106,15 +106,6 @@ void commands_reaped(Commands *all, pid_t pid, int status, const struct rusage *
 /* The processes that lead one or led what is left of it, at most `most`. Returns how many. */
 size_t commands_leaders(const Commands *all, pid_t *ret, size_t most);
 
-/* Orphans: what commands and processes left behind when they ended, and nobody waits for. */
-
-typedef struct Orphans {
-    pid_t pids[LIMIT_ORPHANS];
-    size_t n;
-} Orphans;
-
-/* Reads the orphans there are now. 0 or a negative errno. */
-int orphans_read(Orphans *ret, const Commands *all);
-
-/* The one of that number; 0 where it is none. */
+/* The orphan of that number: what a command left behind when it ended, and nobody waits for. 0 where it is
+ * none. */
 pid_t orphans_find(const Commands *all, Text number);
