@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -169,6 +170,7 @@ def main(count=1000, calls=5000, rate=100):
         finally:
             for gateway in made:
                 gateway.stop()
+            shutil.rmtree(standin.directory)
     os._exit(0)  # the server of the doubles does not end
 
 

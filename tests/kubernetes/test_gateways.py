@@ -13,39 +13,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.support.gateway import Gateway, events, until
+from tests.support.gateway import events, until
 
 ROUNDS = int(os.environ.get("LIMPET_TEST_ROUNDS", "25"))  # of what is to be right each time
-
-
-@pytest.fixture(scope="module")
-def gateways(standin, tmp_path_factory):
-    """gateways(): one more of them, as the manifest has them. They share their users, `anna` and `ben`, and nothing else."""
-    made, users = [], tmp_path_factory.mktemp("users")
-    secret = standin.manifest["Secret", "limpet-gateway"]["stringData"]
-    (users / "keys").write_text(secret["keys"])
-    container = standin.manifest["Deployment", "limpet-gateway"]["spec"]["template"]["spec"]["containers"][0]
-    places = {"/etc/limpet/users": str(users), "/etc/limpet/client/key_secret": str(standin.key), "0.0.0.0": "127.0.0.1"}
-    environment = {**standin.manifest["ConfigMap", "limpet-pods"]["data"], "LIMPET_SERVER_KEY": standin.server_key}
-    for entry in container["env"]:
-        for there, here in places.items():
-            entry["value"] = entry.get("value", "").replace(there, here)
-        environment.setdefault(entry["name"], entry["value"])
-    environment["LIMPET_SERVE_FLEET"] = environment["LIMPET_SERVE_FLEET"].replace("://", "://here/")
-    environment["KUBECONFIG"] = str(standin.kubeconfig)
-
-    def start(*options, **more):
-        directory = tmp_path_factory.mktemp("gateway")
-        own = {**environment, **more, "LIMPET_SERVE_STATE_DIR": str(directory / "state")}
-        gateway = Gateway("/nowhere", directory, *options, environment=own)
-        if not made:
-            start.keys = {"anna": secret["api_key"], "ben": gateway.key("create", "ben")}
-        made.append(gateway)
-        return gateway.start()
-
-    yield start
-    for gateway in made:
-        gateway.stop()
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +165,7 @@ def drain(standin):
     [
         ("POST", "/v1/sessions", {"name": "big", "memory": "64g"}, 400, "PodOptions"),
         ("POST", "/v1/sessions/told/data?path=f", None, 400, "no /data"),
-        ("POST", "/sandboxes", {"templateID": "base"}, 501, "no sandboxes of E2B"),
+        ("POST", "/sandboxes", {"templateID": "base"}, 501, "--sandboxes yes"),
     ],
 )
 def test_what_pods_do_not_have_is_told(both, method, path, body, status, says):

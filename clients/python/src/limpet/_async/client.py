@@ -147,8 +147,12 @@ class AsyncClient(AsyncTemplates):
     ) -> AsyncSession:
         archive = await in_thread(_archive.Reader, path)
         with archive:
-            options = _saving.options_of(archive.manifest, given)
+            options = self._restorable(_saving.options_of(archive.manifest, given))
             return await restored(self, archive, name, asks, options, unpacked)
+
+    def _restorable(self, options: Body) -> Body:
+        """Of the options of a saved session, those that a session here can have."""
+        return options
 
     @opening
     async def attach(

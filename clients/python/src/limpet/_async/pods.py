@@ -216,6 +216,9 @@ class AsyncPods(AsyncClient):
         names = {_api.session_of(found) for found in going}
         return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
+    def _restorable(self, options: Body) -> Body:
+        return {option: value for option, value in options.items() if option not in _FROM_POD}
+
     async def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
         for client in await self._running(group):

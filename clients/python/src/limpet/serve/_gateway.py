@@ -217,6 +217,11 @@ class Gateway:
         named = [(self.name(owner, row.session), row) for row in rows]
         return [(name, row) for name, row in named if name is not None]
 
+    async def names(self, owner: Owner) -> set[str]:
+        """The owner's names of all of them, and in pods of those that are saved."""
+        found = [self.name(owner, inner) for inner in await self.client._names(_group(owner))]
+        return {name for name in found if name is not None}
+
     async def close(self, owner: Owner, name: str) -> None:
         """Ends a session or branch. Raises NoSuchSession."""
         session = await self.session(owner, name)
@@ -358,10 +363,8 @@ class Gateway:
     async def check_count(self, owner: Owner, more: int = 1) -> None:
         """Whether there may be as many more. Raises Problem."""
         most = self.settings.max_sessions
-        names = await self.client._names(_group(owner)) if most else []
-        have = sum(
-            self.name(owner, inner) is not None and "/" not in inner for inner in names
-        ) + self.runs.alone(owner)
+        names = await self.names(owner) if most else set()
+        have = sum("/" not in name for name in names) + self.runs.alone(owner)
         if have + more > most > 0:
             raise Problem(
                 429, "LimitReached", f"{have} sessions are open, and {most} are allowed; close one first", 60

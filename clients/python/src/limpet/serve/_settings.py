@@ -12,7 +12,7 @@ from typing import Any
 from .._adapters.arguments import WrongOption
 from ._reach import is_rule
 
-OF_CONTAINERS = ("session_memory", "session_cpus", "session_disk", "session_pids")
+OF_CONTAINERS = ("session_memory", "session_cpus", "session_disk", "session_pids", "sandbox_network")
 """Settings that a gateway to pods does not have."""
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -43,6 +43,7 @@ class Settings:
     rate_limit_window_ms: int = 60_000
     rate_limit_max: int = 3000
     session_ttl_s: float = 600.0
+    sandboxes: bool = True
     sandbox_timeout_s: float = 86_400.0
     sandbox_saved_bytes: int = 10 << 30
     sandbox_network: tuple[str, ...] = ()
@@ -130,6 +131,12 @@ def _access(text: str) -> str:
     return text.strip()
 
 
+def _is_so(text: str) -> bool:
+    if text.strip() not in ("yes", "no"):
+        raise ValueError("it must be yes or no")
+    return text.strip() == "yes"
+
+
 def _url(text: str) -> str:
     if not text.strip().startswith(("http://", "https://")):
         raise ValueError("it must be a URL that begins with http:// or https://")
@@ -202,6 +209,13 @@ SETTINGS = (
     ),
     Setting("rate_limit_max", "RATE_LIMIT_MAX", _count, "N", "requests of one key in that time"),
     Setting("session_ttl_s", "SESSION_TTL_S", _seconds, "SECONDS", "idle time after which a session ends"),
+    Setting(
+        "sandboxes",
+        "LIMPET_SERVE_SANDBOXES",
+        _is_so,
+        "ANSWER",
+        "whether E2B's clients are served: yes, or no, which is the default with --fleet",
+    ),
     Setting("sandbox_timeout_s", "SANDBOX_TIMEOUT_S", _seconds, "SECONDS", "longest time of an E2B sandbox"),
     Setting(
         "sandbox_saved_bytes",
@@ -294,7 +308,8 @@ def of(options: argparse.Namespace, environment: Mapping[str, str] = os.environ)
                 )
     state_dir = os.path.abspath(settings.state_dir or _standard_state_dir())
     keys = os.path.abspath(settings.keys or os.path.join(state_dir, "keys"))
-    return dataclasses.replace(settings, state_dir=state_dir, keys=keys)
+    sandboxes = values.get("sandboxes", settings.fleet is None)
+    return dataclasses.replace(settings, state_dir=state_dir, keys=keys, sandboxes=sandboxes)
 
 
 def _file(given: str | None) -> dict[str, str]:

@@ -36,8 +36,8 @@ __all__ = ["door"]
 
 def door(gateway: Gateway) -> Door:
     """Claims hosts and headers of sandboxes, the paths of the control plane, and signed addresses of files."""
-    if gateway.settings.fleet is not None:
-        return Door(_claims, _of_one_controller)
+    if not gateway.settings.sandboxes:
+        return Door(_claims, _not_served)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     sandboxes = Sandboxes(gateway, os.path.join(gateway.settings.state_dir, "e2b"))
 
@@ -58,10 +58,14 @@ def _claims(scope: Scope) -> bool:
     return scope["type"] == "http" and (_routing.is_control(scope) or _routing.is_signed(scope))
 
 
-async def _of_one_controller(scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuses everything: a sandbox has records, saved sessions and ports beside its session."""
+async def _not_served(scope: Scope, receive: Receive, send: Send) -> None:
     await _refuse(
-        scope, send, Refused(501, "a gateway to pods has no sandboxes of E2B; it serves /v1 and /mcp")
+        scope,
+        send,
+        Refused(
+            501,
+            "this gateway does not serve E2B's clients: a sandbox belongs to one gateway, which has --sandboxes yes",
+        ),
     )
 
 

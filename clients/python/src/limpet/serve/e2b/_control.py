@@ -73,7 +73,7 @@ class Control:
             and ("template" not in given or record.template == given["template"][-1])
             and ("startedAfter" not in given or record.started > _seconds_of(given["startedAfter"][-1]))
         ]
-        open_ones = {name for name, _ in await self._all.gateway.sessions(asked.owner)}
+        open_ones = await self._all.gateway.names(asked.owner)
         found = [record for record in found if not record.place or record.place in open_ones]
         found.sort(
             key=lambda record: (record.started, record.id), reverse=given.get("order", ["desc"])[-1] != "asc"

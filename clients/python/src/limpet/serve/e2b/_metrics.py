@@ -46,7 +46,7 @@ def is_now(asked: Mapping[str, str]) -> bool:
 async def now(sandboxes: Sandboxes, record: Record) -> dict[str, Any]:
     """What its container uses. Raises Refused."""
     base = await sandboxes.base(record)
-    rows = await sandboxes.gateway.client.sessions()
+    rows = await sandboxes.gateway.client._rows(base.name)
     memory = next((row.memory for row in rows if row.session == base.name), 0)
     done = await base.exec(["python3", "-c", _SCRIPT], timeout=_TIME)
     if not done.ok:

@@ -96,6 +96,8 @@ class Ports:
     async def _connected(
         self, record: Record, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._all.gateway.settings.fleet is not None:
+            raise Refused(501, "ports of a sandbox in a pod cannot be reached through the gateway", port=port)
         session = await self._session(record, port)
         try:
             return await asyncio.open_connection(sock=await session.connect(port))

@@ -25,10 +25,11 @@ from .._problems import Problem
 from . import _inside
 from ._archives import HOME, Archives
 from ._http import Refused
+from ._metadata import not_saved
 from ._pauses import Pauses
-from ._records import Record, Records, Snapshot, new_record, owner_of
+from ._records import MOST_NOTES, Record, Records, Snapshot, new_record, owner_of
 from ._request import Wanted
-from ._restoring import came_back
+from ._restoring import came_back, restore
 from ._snapshots import Snapshots
 from ._templates import options_of
 from ._tokens import Tokens
@@ -253,10 +254,33 @@ class Sandboxes:
 
     async def _forks(self, record: Record, ids: list[str], timeout: float) -> list[Record]:
         """All, or none."""
+        if self.gateway.settings.fleet is not None:
+            return await self._copies(record, ids, timeout)
         sessions = await self.gateway.fork(owner_of(record), await self.session(record), ids)
         made = [self._forked(record, id, timeout) for id in ids]
         for each, session in zip(made, sessions, strict=True):
             await came_back(each, session)
+            self.keep(each)
+        return made
+
+    async def _copies(self, record: Record, ids: list[str], timeout: float) -> list[Record]:
+        """Likewise, by way of the disk: pods have no memory in common."""
+        session = await self.session(record)
+        notes = await not_saved(session, record.home)
+        saved = await self.archives.save(session, ids[0], record.home, self.room(record.owner))
+        made: list[Record] = []
+        try:
+            for id in ids:
+                made.append(self._forked(record, id, timeout))
+                made[-1].notes = (notes + saved.skipped)[:MOST_NOTES]
+                await restore(self, made[-1], ids[0])
+        except BaseException:
+            for each in made[:-1]:
+                await self.gateway.close(owner_of(each), each.place)
+            raise
+        finally:
+            self.archives.remove(ids[0])
+        for each in made:
             self.keep(each)
         return made
 

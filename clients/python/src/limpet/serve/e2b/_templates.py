@@ -12,7 +12,7 @@ DEFAULT = ("base", "code-interpreter-v1")
 VERSION = "0.6.4"
 """Of E2B's daemon: what it can do by this version is here."""
 
-_MADE = (
+_BY_OPERATOR = (
     "templates are made by the operator, with `limpet template create` and `limpet image build`, and not here"
 )
 
@@ -22,14 +22,18 @@ async def options_of(gateway: Gateway, name: str) -> dict[str, str | None]:
 
     Containers of a template are ready before anybody could say what they see as /data, which not every engine adds.
     """
-    if name in {each.name for each in await gateway.client.templates()}:
+    if name in {each.name for each in await _made(gateway)}:
         return {"template": name, "data": None}
-    return {} if name in DEFAULT else {"image": name}
+    if name in DEFAULT:
+        return {}
+    if gateway.settings.fleet is not None:
+        raise Refused(404, f"template '{name}' was not found: all pods are alike; leave the template out")
+    return {"image": name}
 
 
 async def rows(gateway: Gateway) -> list[dict[str, Any]]:
     """All of them, as E2B lists templates."""
-    made = {each.name: each for each in await gateway.client.templates()}
+    made = {each.name: each for each in await _made(gateway)}
     return [
         _row(name, made.get(name), gateway.settings.session_memory)
         for name in (*DEFAULT, *sorted(made.keys() - set(DEFAULT)))
@@ -46,7 +50,12 @@ async def row(gateway: Gateway, name: str) -> dict[str, Any]:
 
 def refuse() -> None:
     """A build is asked for. Raises Refused."""
-    raise Refused(501, _MADE)
+    raise Refused(501, _BY_OPERATOR)
+
+
+async def _made(gateway: Gateway) -> list[Template]:
+    """None in pods."""
+    return await gateway.client.templates() if gateway.settings.fleet is None else []
 
 
 def _row(name: str, made: Template | None, memory: int) -> dict[str, Any]:
