@@ -96,7 +96,7 @@ const tests = {
     },
 
     async life(sandbox) {
-        await sandbox.runCode("y = 'here'; numbers = (n for n in range(3))");
+        await sandbox.runCode("y = 'here'");
         await sandbox.files.write('stays', 'on disk');
         const [fork] = await sandbox.fork();
         assert.equal((await fork.runCode('y')).text, 'here');
@@ -107,7 +107,7 @@ const tests = {
         const said = await again.runCode('y');
         assert.equal(said.text, 'here');
         assert.equal(said.error.name, 'StateRestored');
-        assert.match(said.error.value, /numbers: it was not saved/);
+        assert.match(said.error.value, /context bash \(bash\)/);
         assert.equal((await again.runCode('y')).error, undefined);
         assert.equal((await Core.getInfo(sandbox.sandboxId)).state, 'running');
         const snapshot = await again.createSnapshot();
