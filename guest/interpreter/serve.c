@@ -194,12 +194,19 @@ static PyObject *failed(void)
         "(N[])", PyUnicode_FromFormat("%U: %U", PyTuple_GET_ITEM(error, 0), PyTuple_GET_ITEM(error, 1)));
 }
 
-static PyObject *move_muted(MessageKind kind, PyObject *path, bool whole)
+/* The channel does not tell of a message that waits in the inbox already. */
+static PyObject *save(PyObject *path, const MsgSaveCell *asked)
+{
+    if (asked->adds && !inbox_is_empty())
+        return Py_BuildValue("(s[])", "the session is in use again");
+    return PyObject_CallFunction(runtime.save, "OOi", path, asked->whole ? Py_True : Py_False,
+                                 asked->adds ? descriptors_channel() : -1);
+}
+
+static PyObject *move_muted(MessageKind kind, PyObject *path, const MsgSaveCell *asked)
 {
     mute_output();
-    PyObject *answer =
-        kind == MSG_SAVE ? PyObject_CallFunctionObjArgs(runtime.save, path, whole ? Py_True : Py_False, NULL)
-                         : PyObject_CallOneArg(runtime.load, path);
+    PyObject *answer = kind == MSG_SAVE ? save(path, asked) : PyObject_CallOneArg(runtime.load, path);
     if (!is_answer(answer)) {
         Py_XDECREF(answer);
         answer = failed();
@@ -215,7 +222,7 @@ static int variables_move(MessageKind kind, uint64_t id, const MsgSaveCell *aske
 {
     _pyref_ PyObject *path =
         PyUnicode_DecodeUTF8(asked->path.data, (Py_ssize_t)asked->path.size, "surrogateescape");
-    _pyref_ PyObject *answer = path ? move_muted(kind, path, asked->whole) : NULL;
+    _pyref_ PyObject *answer = path ? move_muted(kind, path, asked) : NULL;
 
     if (!answer)
         return -ENOMEM;

@@ -170,7 +170,7 @@ static void give_up_container(Sandbox *sandbox, const char *reason)
 /* Attaches the packages that the sandbox begins with; an adopted one has them. */
 static int attach_packages(Sandbox *sandbox, Problem *problem)
 {
-    if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING)
+    if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING || sandbox->lingers)
         return 0;
     return sandbox->all->engine->ops->attach_packages(sandbox->container, sandbox->packages, problem);
 }
@@ -181,7 +181,7 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     const EngineOps *ops = sandbox->all->engine->ops;
     Problem problem = PROBLEM_NULL;
 
-    if (!(sandbox->awaits & AWAITS_CONTAINER) || sandbox->state >= SANDBOX_PARKING)
+    if (!(sandbox->awaits & AWAITS_CONTAINER) || (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers))
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
         give_up_container(sandbox, "a process other than its first one answered for it");
@@ -218,7 +218,9 @@ static void on_failed(Container *container, void *userdata, const Problem *probl
 {
     Sandbox *sandbox = userdata;
 
-    if (sandbox->state != SANDBOX_PARKING && !retry(sandbox, problem))
+    if (sandbox->state == SANDBOX_PARKING)
+        sandbox_linger_over(sandbox);
+    else if (!retry(sandbox, problem))
         fail(sandbox, problem);
 }
 
@@ -240,8 +242,7 @@ static void on_gone(Container *container, void *userdata, const char *why)
     char reason[256];
 
     snprintf(reason, sizeof(reason), "its container is gone: %s", why);
-    if (sandbox->state != SANDBOX_PARKING)
-        give_up_container(sandbox, reason);
+    give_up_container(sandbox, reason);
 }
 
 /* Returns the limit of a single file, 0 for none: with a disk, more than the disk holds, so that a file that

@@ -13,10 +13,14 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
                      void *userdata);
 void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
 void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
-void sandbox_parked(Sandbox *sandbox);       /* the same, and its files stay */
 /* Files of one that has a container, or that is PARKED, cannot be had. */
 void sandbox_files_amiss(Sandbox *sandbox, const Problem *failure);
 extern const GuestEvents sandbox_guest_events;
+
+/* parking.c */
+void sandbox_parked(Sandbox *sandbox); /* no container is left of it, and its files stay */
+/* Makes it PARKING, with its container for so long. */
+void sandbox_linger(Sandbox *sandbox, double seconds);
 
 /* container.c */
 /* Makes where its supervisor connects, for a sandbox with that directory. */

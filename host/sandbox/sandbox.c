@@ -251,6 +251,7 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
 
     log_debug("session closing", "session=%s reason=%s", sandbox->name, reason);
     sandbox->state = SANDBOX_CLOSING;
+    sandbox->lingers = false;
     sandbox->all->events->closing(sandbox);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
@@ -338,7 +339,7 @@ static void on_message(void *userdata, const Message *message)
     Sandbox *sandbox = userdata;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox->state >= SANDBOX_PARKING)
+    if (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers)
         return;
     if (!is_known(message->kind))
         violation(sandbox, message_name(message->kind));
@@ -452,11 +453,12 @@ static void on_hello(void *userdata, const GuestHello *hello)
     Sandbox *sandbox = userdata;
     uint64_t welcome = sandboxes_next_number(sandbox->all);
 
-    if (sandbox->state >= SANDBOX_PARKING)
+    if (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers)
         return;
     /* An adopted container is not known yet, nor whether the kernel has killed for memory in it, by which the
      * supervisor's last call is judged; packages come before any code. The supervisor connects again. */
-    if ((sandbox->state == SANDBOX_ADOPTING || *sandbox->packages) && sandbox->awaits & AWAITS_CONTAINER) {
+    if ((sandbox->state == SANDBOX_ADOPTING || sandbox->lingers || *sandbox->packages) &&
+        sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;
     }
@@ -468,6 +470,8 @@ static void on_hello(void *userdata, const GuestHello *hello)
         give_up_for(sandbox, "its supervisor cannot be reached");
         return;
     }
+    if (sandbox->lingers)
+        sandbox_linger(sandbox, SAVE_SECONDS);
     sandbox_cut_off_requests(sandbox, welcome, hello);
     interrupt_again(sandbox);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
@@ -591,117 +595,6 @@ int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, Sessio
     return r;
 }
 
-/* ---- without a container ----
- *
- * Sandboxes that are put away, and brought back: without a container, and so without memory. */
-
-/* Nothing of it is used, but watches may be left. */
-static void begin_parking(Sandbox *sandbox)
-{
-    sandbox->state = SANDBOX_PARKING;
-    sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
-    sandbox->retried = false;
-    sandbox->unsettled = 0;
-    loop_timer_cancel(&sandbox->start_timer);
-    loop_timer_cancel(&sandbox->watchdog);
-    loop_timer_cancel(&sandbox->patience);
-    egress_forget(&sandbox->egress);
-    close_fd(&sandbox->data);
-    sandbox_remove_container(sandbox);
-}
-
-bool sandbox_park(Sandbox *sandbox)
-{
-    sandbox->parked = clock_unix();
-    if (!sandbox->all->events->parking(sandbox))
-        return false;
-    begin_parking(sandbox);
-    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED,
-                         "the session was idle, and has been saved; watch again to wake it");
-    return true;
-}
-
-/* Writes down that nothing connects any more, before the socket goes. */
-void sandbox_parked(Sandbox *sandbox)
-{
-    log_debug("session has no container", "session=%s", sandbox->name);
-    sandbox->state = SANDBOX_PARKED;
-    sandbox->all->events->changed(sandbox);
-    session_files_sync(&sandbox->files);
-    sandbox->guest = guest_free(sandbox->guest);
-    sandbox->owner->parked(sandbox);
-    sandbox->all->events->parked(sandbox);
-}
-
-static void undo(Sandbox *sandbox)
-{
-    sandbox->state = SANDBOX_PARKED;
-    egress_forget(&sandbox->egress);
-    sandbox->guest = guest_free(sandbox->guest);
-}
-
-/* Asks once more for files that could not be had. Where the first answer is still to come the container waits
- * for that. */
-static int find_files(Sandbox *sandbox, Problem *problem)
-{
-    _cleanup_(freep) char *id = NULL;
-    int r = 0;
-
-    if (sandbox->files.state == FILES_AMISS) {
-        id = strdup(sandbox->files.id);
-        session_files_leave(&sandbox->files);
-        r = id ? sandbox_restore_files(sandbox, id, true, problem)
-               : problem_set(problem, ERR_INTERNAL, "out of memory");
-    }
-    sandbox->making = r == 0;
-    return r;
-}
-
-int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
-{
-    const SandboxOwner *before = sandbox->owner;
-    int r;
-
-    sandbox->state = SANDBOX_WAKING;
-    sandbox->owner = owner;
-    sandbox->loads = true;
-    r = sandbox_make_link(sandbox, sandbox->files.id, problem);
-    if (r == 0)
-        sandbox->all->events->changed(sandbox);
-    if (r == 0)
-        r = sandbox->files.state == FILES_THERE ? sandbox_create_container(sandbox, problem)
-                                                : find_files(sandbox, problem);
-    if (r == 0) {
-        sandbox_wait_for_start(sandbox);
-        cpu_yield_wanted(&sandbox->cpu_yield);
-        return 0;
-    }
-    undo(sandbox);
-    sandbox->owner = before;
-    sandbox->all->events->changed(sandbox);
-    return r;
-}
-
-void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
-{
-    if (sandbox->state != SANDBOX_WAKING) {
-        sandbox_close(sandbox, problem->text);
-        return;
-    }
-    log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
-    begin_parking(sandbox);
-    sandbox->owner->failed(sandbox, problem);
-}
-
-void sandbox_shut_down(Sandbox *sandbox)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    if (sandbox->state != SANDBOX_PARKING)
-        sandbox_give_up(sandbox, &problem);
-}
-
 /* ---- taking over from an earlier controller ----
  *
  * Taking over a sandbox from an earlier controller. */
@@ -751,20 +644,6 @@ int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secr
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem)
 {
     return sandbox_get_container(sandbox, sandbox->all->engine->ops->adopt, -1, problem);
-}
-
-void sandbox_restore_parked(Sandbox *sandbox)
-{
-    Problem problem = PROBLEM_NULL;
-
-    if (sandbox->guest && sandbox_restore_container(sandbox, &problem) == 0) {
-        sandbox->state = SANDBOX_PARKING;
-        loop_timer_cancel(&sandbox->start_timer);
-        sandbox_remove_container(sandbox);
-        return;
-    }
-    sandbox->state = SANDBOX_PARKED;
-    sandbox->guest = guest_free(sandbox->guest);
 }
 
 void sandbox_abandon(Sandbox *sandbox)

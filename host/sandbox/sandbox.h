@@ -37,7 +37,7 @@ typedef enum SandboxState {
     SANDBOX_WAKING,   /* the same, of a new container for one that was parked */
     SANDBOX_SPARE,    /* it is up, for nobody yet */
     SANDBOX_READY,    /* requests are sent to it */
-    SANDBOX_PARKING,  /* its container is being removed, and nothing else of it */
+    SANDBOX_PARKING,  /* its container is being removed, and nothing else of it; it may linger before */
     SANDBOX_PARKED,   /* it has no container */
     SANDBOX_CLOSING,  /* its container is being removed */
     SANDBOX_LEFT,     /* to the next controller */
@@ -113,6 +113,7 @@ struct Sandbox {
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
     bool loads;                        /* it begins with what another one has saved */
+    bool lingers;                      /* PARKING: its container is there, and its supervisor has work */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
@@ -210,9 +211,13 @@ int sandbox_activate(Sandbox *sandbox);
 
 /* ---- without a container ---- */
 
-/* Ends the container of one that is READY, and in which nothing is in use. False, and nothing done, where
- * that cannot be written down. */
-bool sandbox_park(Sandbox *sandbox);
+/* Ends the container of one that is READY, and in which nothing is in use: at once, or where it `lingers`
+ * when that is over, as the owner says, who hears its supervisor until then, or when it takes too long.
+ * False, and nothing done, where that cannot be written down. */
+bool sandbox_park(Sandbox *sandbox, bool lingers);
+void sandbox_linger_over(Sandbox *sandbox);
+/* Makes one that lingers READY again. False where it does not, or comes from an earlier controller. */
+bool sandbox_unpark(Sandbox *sandbox);
 /* The controller ends: what is on its way to be PARKED, or back, will be; anything else is closed. */
 void sandbox_shut_down(Sandbox *sandbox);
 /* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
@@ -231,7 +236,7 @@ int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secr
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
 /* Makes a restored sandbox PARKED. Its container may be there all the same, if the place where its supervisor
- * connects is: then it is removed first. */
+ * connects is: then it lingers first. */
 void sandbox_restore_parked(Sandbox *sandbox);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);

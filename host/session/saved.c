@@ -1,8 +1,9 @@
 /* Sessions that are saved when they have been idle for their ttl, or when a client says so, and woken when
- * they are wanted again. Their variables go to a directory of /session, and their container goes; a woken one
- * gets a new container, and before anything else happens in that it is given the variables. Until it is
- * written down that it has them the session is saved: whatever goes wrong, it is begun anew from what is on
- * disk. */
+ * they are wanted again. Their memory goes to a directory of /session, from when on they are saved. Their
+ * variables follow, for where the memory does not fit, and then their container goes: one that is wanted
+ * before goes on in it. A woken one gets a new container, and before anything else happens in that it is
+ * given what was saved. Until it is written down that it has that the session is saved: whatever goes wrong,
+ * it is begun anew from what is on disk. */
 #include <errno.h>
 
 #include "host/session/checkpoint_files.h"
@@ -87,8 +88,29 @@ static void stay(Session *root, Request *request, ErrorCode code, const char *re
         request_fail_text(request, code, "the session '%s' stays awake: %s", root->name, reason);
 }
 
-/* Parks a session whose variables are saved. One that is in use again, or cannot be written down, goes on. */
-static void put_away(Session *root, uint64_t used, Request *request)
+/* Has the variables of one that lingers saved beside its memory. */
+static void add_variables(Session *root)
+{
+    Sandbox *sandbox = root->sandbox;
+    const MsgSaveOrder add = {
+        .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .adds = true};
+
+    root->load = sandboxes_next_number(sandbox->all);
+    if (guest_send(sandbox->guest, MSG_SAVE, root->load, MsgSaveOrder, &add) < 0)
+        sandbox_linger_over(sandbox);
+}
+
+/* Each that could not be saved is told of when the session wakes without its memory. */
+static void variables_added(Session *root, const Message *message)
+{
+    log_debug(message->kind == MSG_REPLY ? "variables saved" : "variables not saved", "session=%s",
+              root->name);
+    sandbox_linger_over(root->sandbox);
+}
+
+/* Parks a session that is saved: with its memory, or with its variables. One that is in use again, or cannot
+ * be written down, goes on. */
+static void put_away(Session *root, uint64_t used, bool memory, Request *request)
 {
     Sandbox *sandbox = root->sandbox;
 
@@ -97,7 +119,7 @@ static void put_away(Session *root, uint64_t used, Request *request)
         return;
     }
     session_set_state(root, SESSION_SAVED);
-    if (!sandbox_park(sandbox)) {
+    if (!sandbox_park(sandbox, memory)) {
         session_set_state(root, SESSION_READY);
         stay(root, request, ERR_SAVE_FAILED, "its journal cannot be written");
         return;
@@ -105,6 +127,8 @@ static void put_away(Session *root, uint64_t used, Request *request)
     loop_timer_cancel(&root->idle_timer);
     root->used = used;
     log_info("idle session saved", "session=%s", root->name);
+    if (memory)
+        add_variables(root);
     if (request)
         request_reply_empty(request);
 }
@@ -129,7 +153,7 @@ static int on_saved(Order *order, const msgpack_object_map *reply, Problem *prob
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     order->request = NULL;
     order_reply(order, NULL);
-    put_away(root, used, request);
+    put_away(root, used, said.memory, request);
     return 0;
 }
 
@@ -225,6 +249,12 @@ static void woken(Session *root, const Problem *failure)
 void session_load(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
+
+    if (sandbox->lingers) {
+        add_variables(root);
+        return;
+    }
+
     const MsgSaveOrder load = {.path = text_of(SAVED_PLACE),
                                .execution_count = root->execution_count,
                                .epoch = root->epoch,
@@ -266,9 +296,24 @@ int session_on_load_message(Session *root, const Message *message, Problem *prob
 {
     if (message->id != root->load)
         return 0;
+    if (root->sandbox->lingers && (message->kind == MSG_REPLY || message->kind == MSG_ERROR)) {
+        variables_added(root, message);
+        return 0;
+    }
     if (message->kind == MSG_REPLY)
         return on_loaded(root->sandbox, message, problem);
     return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
+}
+
+/* Forgets what is saved of it, which is out of date. */
+static void go_on(Session *root)
+{
+    session_set_state(root, SESSION_STARTING);
+    root->all->events->ready(root);
+    saved_place_remove(root->sandbox, SAVED_PLACE);
+    buf_clear(&root->unreported);
+    session_all_ready(root);
+    woken(root, NULL);
 }
 
 /* Its checkpoints went with the container. */
@@ -276,13 +321,8 @@ void session_on_woken(Session *root)
 {
     const Value none = {0};
 
-    session_set_state(root, SESSION_STARTING);
-    root->all->events->ready(root);
     checkpoint_files_prune(root->sandbox, &none);
-    saved_place_remove(root->sandbox, SAVED_PLACE);
-    buf_clear(&root->unreported);
-    session_all_ready(root);
-    woken(root, NULL);
+    go_on(root);
 }
 
 void session_on_not_woken(Session *root, const Problem *problem)
@@ -298,6 +338,10 @@ void session_wake(Session *root)
     Sandbox *sandbox = root->sandbox;
     Problem problem = PROBLEM_NULL;
 
+    if (sandbox_unpark(sandbox)) {
+        go_on(root);
+        return;
+    }
     if (sandbox->state != SANDBOX_PARKED)
         return; /* waking, or about to be */
     if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)

@@ -12,7 +12,7 @@ from start import PANDAS, first_answer, pool
 GROUP = Group("sleep", __doc__)
 NAME = "bench-sleep"
 FILES = 10  # of a megabyte
-PAUSE = 1  # second, in which a container that is not needed any more is removed
+GONE = 60  # seconds, in which a container that is not needed any more is removed
 
 STATE = """
 import os, pickle, sqlite3, time, numpy, pandas
@@ -58,13 +58,22 @@ def answered(session, code):
     return took
 
 
+def wait_gone(bench):
+    """Until the container is, in which the variables are pickled first."""
+    end = time.monotonic() + GONE
+    while any(bench.main.runtime.glob("*/bundles/*")):
+        if time.monotonic() > end:
+            raise RuntimeError(f"the container of a session asleep was there for {GONE} s")
+        time.sleep(POLL)
+
+
 def sleeps(bench, session, code, what):
     """Pairs of falling asleep and writing the same by pickle, and of waking and opening a session."""
     asleep, woken = [], []
     for _ in range(bench.costly_rounds):
         dumped = value(session, DUMP.format(what))
         asleep.append((seconds(session.sleep), dumped))
-        time.sleep(PAUSE)
+        wait_gone(bench)
         woken.append((answered(session, code), first_answer(bench.main, "bench-cold")))
     return asleep, woken
 

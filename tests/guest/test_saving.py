@@ -155,7 +155,7 @@ def test_a_state_that_cannot_go_on(controller, case):
 
 
 def test_a_sandbox_in_use_does_not_end(controller):
-    controller.run(replace("SAVE", "global asked; asked = body.get('whole'); send(SAVE, {'error': None}, id)"))
+    controller.run(replace("SAVE", "global asked; asked = body.get('whole'); send(SAVE, {'error': None}, id)") + "\n" + replace("CHECKPOINT", "send(CHECKPOINTED, {'error': 'no'}, id)"))
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
     assert controller.run("print(asked)")["stdout"] == "True\n"
     program = {"argv": ["sleep", "600"]}
@@ -175,15 +175,26 @@ full, x = Full(), 1
 @needs_real
 def test_what_there_is_no_room_for(keep):
     controller = keep(REAL, "off").controller
-    controller.run(FULL)
+    controller.run(f"{FULL}import mmap; shared = mmap.mmap(-1, 65 << 20)")  # so that the memory cannot be written
     assert controller.ask(SAVE, branch=0, path=PLACE) == {}
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == ("SaveFailed", "full: there is no room for it on the disk of the session")
     name = "n" * 300
     controller.run(f"{name} = full; del full")
     assert controller.ask(SAVE, branch=0, path=PLACE, ends=True)[0] == "SaveFailed"
     controller.run(f"del {name}; import threading; lock = threading.Lock()")
-    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == ({} if SANITIZED else {"memory": True})
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {}
     assert controller.run("print(x)")["state"] == "kept"
+
+
+@needs_real
+@pytest.mark.skipif(not os.path.exists(f"{REAL}-loader"), reason="there is no loader here")
+def test_variables_are_added_to_memory_that_is_there(keep):
+    controller = keep(REAL, "off").controller
+    controller.run(FULL)
+    assert controller.ask(SAVE, branch=0, path=PLACE, adds=True) == ("BadRequest", "this sandbox has not written its memory")
+    assert controller.ask(SAVE, branch=0, path=PLACE, ends=True) == {"memory": True}
+    assert controller.ask(SAVE, branch=0, path=PLACE, adds=True) == {}
+    assert controller.run("import os; print(*sorted(os.listdir('.limpet-saved-0')))")["stdout"] == "memory variables variables.json\n"
 
 
 # ---- its memory ----

@@ -9,7 +9,7 @@ import time
 
 import limpet
 
-from .killed import Asking, supervisor, wait_for
+from .killed import Asking, supervisor, supervisors, wait_for
 from .state_model import NEVER_PICKLED, READ, StateModel, same
 from .test_sleep import sleep_after_kill
 
@@ -42,9 +42,9 @@ class LifeModel(StateModel):
         if generator.random() < 0.7:
             return self.choose_state(generator)
         kinds = ["sleep"] * 6 + ["fork"] * 3 + ["kill interpreter"] * 3 + ["save", "restore", "restart"]
-        kinds += ["restart under", "sleep under", "fork under", "forget memory", "kill supervisor"]
+        kinds += ["doze", "doze", "restart under", "sleep under", "fork under", "forget memory", "kill supervisor"]
         kind = generator.choice(kinds)
-        line = generator.choice(trunks if kind in ("sleep", "sleep under", "forget memory", "kill supervisor") else sorted(self.lines))
+        line = generator.choice(trunks if kind in ("sleep", "doze", "sleep under", "forget memory", "kill supervisor") else sorted(self.lines))
         if kind in ("fork", "fork under", "restore") and len(trunks) >= SESSIONS:
             return ("close", generator.choice(trunks))
         if kind in ("sleep under", "fork under"):
@@ -71,6 +71,19 @@ class LifeModel(StateModel):
     def status(self, name):
         return next((row.status for row in self.host.client.sessions() if row.session == name), None)
 
+    def wait_gone(self, line):
+        wait_for(lambda: supervisors(self.host.files(line.session.name)) == [])
+
+    def do_doze(self, line):
+        """It is wanted again at once: it goes on, or its container was gone."""
+        if self.alone(line) and not self.is_asleep(line) and line.missing is None:
+            line.session.sleep()
+            result = line.session.run(READ)
+            same(result.result, line.variables)
+            if result.restored is not None:
+                self.slept(line)
+            line.kept(result, line.variables)
+
     def slept(self, line):
         """Its container is gone, and its checkpoints with it."""
         line.family.checkpoints.clear()
@@ -87,6 +100,7 @@ class LifeModel(StateModel):
         if not self.is_asleep(line):
             line.session.sleep()
             assert self.is_asleep(line)
+            self.wait_gone(line)
             self.slept(line)
 
     def do_forget_memory(self, line):
@@ -137,6 +151,7 @@ class LifeModel(StateModel):
         sleeps = then == "sleep" and self.alone(line)
         if sleeps:
             sleep_after_kill(line.session)
+            self.wait_gone(line)
             line.missing = set()
         result = line.session.run(READ)
         line.went_back(result, False)
@@ -193,6 +208,7 @@ class LifeModel(StateModel):
             self.killed_meanwhile(after, line.session.sleep)
             wait_for(lambda: self.status(line.session.name) in ("saved", "idle"))
             if self.is_asleep(line):
+                self.wait_gone(line)
                 self.slept(line)
             self.do_read(line)
 

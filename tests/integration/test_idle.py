@@ -1,6 +1,7 @@
 """Sessions with `ttl_action="save"`: idle ones go to disk, and whoever uses them wakes them."""
 
 import asyncio
+import glob
 import os
 import secrets
 import shutil
@@ -10,7 +11,7 @@ import threading
 import limpet
 import pytest
 
-from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .killed import Asking, go, host, supervisor, supervisors, wait_for  # noqa: F401
 from .raw_peer import Client as RawClient
 
 
@@ -25,6 +26,16 @@ def row(client, session):
 
 def wait_saved(client, session):
     wait_for(lambda: row(client, session).status == "saved")
+
+
+def wait_gone(host, session):
+    """Until its container is."""
+    wait_saved(host.client, session)
+    wait_for(lambda: supervisors(host.files(session.name)) == [])
+
+
+# Variables of a session whose memory cannot be kept.
+SHARED = "from multiprocessing import shared_memory\nshared = shared_memory.SharedMemory(create=True, size=4096)\n"
 
 
 @pytest.fixture
@@ -48,7 +59,7 @@ def saved(host, idle, code="n = 41", memory=True, **options):
     """Without `memory` the pickled variables are all there is of it."""
     session = idle(**options)
     session.run(host.code(code)).check()
-    wait_saved(host.client, session)
+    wait_gone(host, session)
     if not memory:
         os.unlink(host.files(session.name, PLACE, "memory"))
     return session
@@ -133,7 +144,7 @@ def test_everything_is_there(host, idle):
         result = session.run(IS_THERE)
         assert result.result == f"(499999500007, {(turn + 1) ** 2}, (41,), True, {'456789' if turn == 0 else ''!r})"
         assert (result.state, result.restored, result.epoch, result.execution_count) == ("kept", [], 1, turn + 2)
-        wait_saved(host.client, session)
+        wait_gone(host, session)
     result = session.run("import os; os._exit(1)")
     assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 3)
     assert session.run("next(squares)").result == "9"
@@ -299,13 +310,12 @@ def test_branches_end_first(host, idle):
 
 def test_one_that_cannot_be_saved_stays_open(host, idle):
     session = idle(checkpoint="off")
-    slow = "class Slow:\n    def __reduce__(self):\n        import os; os.kill(os.getpid(), 9)\nslow = Slow()"
-    session.run(slow)
+    session.run(f"{SHARED}class Deadly:\n    def __reduce__(self):\n        import os; os.kill(os.getpid(), 9)\ndeadly = Deadly()").check()
     wait_for(lambda: "idle session not saved" in host.limpetd.said())
-    assert "slow: its pickling was killed" in host.limpetd.said()
+    assert "deadly: its pickling was killed" in host.limpetd.said()
     assert row(host.client, session).status != "saved"
     wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
-    session.run("del slow; n = 41")  # it is tried again
+    session.run("del deadly; n = 41")  # it is tried again
     wait_saved(host.client, session)
     assert session.run("n").result == "41"
 
@@ -439,14 +449,70 @@ slow, n = Slow(), 41
 
 def test_a_controller_that_is_killed_while_it_saves_leaves_it_open(host, idle):
     session = idle()
-    session.run(host.code(SLOW)).check()
-    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    session.run(host.code(SHARED + SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE, "variables")))
     host.again()
     assert row(host.client, session).status != "saved"
     go(host, session.name)
     assert session.run("n").result == "41"
     wait_saved(host.client, session)
-    assert session.run("n, type(slow).__name__").result == "(41, 'Slow')"
+    assert session.run("n, type(slow).__name__").result == "(41, 'int')"
+
+
+def variables(host, session):
+    return host.files(session.name, PLACE, "variables.json")
+
+
+@pytest.mark.engine
+def test_a_controller_that_is_killed_before_the_variables_are_written_has_them_written_by_the_next(host, idle):
+    session = idle()
+    session.run(host.code(SLOW)).check()
+    wait_saved(host.client, session)
+    host.again()
+    assert row(host.client, session).status == "saved"
+    assert not os.path.exists(variables(host, session))
+    go(host, session.name)
+    wait_gone(host, session)
+    os.unlink(host.files(session.name, PLACE, "memory"))
+    result = session.run("n, slow")
+    assert (result.result, result.state, result.restored) == ("(41, 0)", "kept", [])
+
+
+@pytest.mark.engine
+def test_one_that_is_wanted_before_its_variables_are_written_goes_on(host, idle):
+    session = idle(ttl=600)
+    session.run(host.code(SLOW)).check()
+    kept = session.checkpoint("kept")
+    for turn in range(2):
+        session.sleep()
+        wait_for(lambda: os.path.exists(host.files(session.name, PLACE, "variables")))
+        result = session.run("n += 1; n, type(slow).__name__")
+        assert (result.result, result.state, result.restored, result.epoch) == (f"({42 + turn}, 'Slow')", "kept", None, 1)
+        wait_for(lambda: not os.path.exists(host.files(session.name, PLACE)))
+    session.rollback(kept)
+    assert session.run("n").result == "41"
+
+
+@pytest.mark.engine
+def test_a_container_that_is_gone_before_the_variables_are_written_leaves_the_memory(host, idle):
+    session = idle(ttl=600)
+    session.run(host.code(SLOW)).check()
+    session.sleep()
+    os.kill(supervisor(host, session.name), signal.SIGKILL)
+    wait_gone(host, session)
+    wait_for(lambda: not glob.glob(os.path.join(host.limpetd.directory, "run", "*", "bundles", "*")))  # its end was seen
+    assert not os.path.exists(variables(host, session))
+    result = session.run("n, type(slow).__name__")
+    assert (result.result, result.state, result.restored) == ("(41, 'Slow')", "kept", [])
+
+
+@pytest.mark.engine
+def test_it_is_closed_before_the_variables_are_written(host, idle):
+    session = idle(ttl=600)
+    session.run(host.code(SLOW)).check()
+    session.sleep()
+    session.close()
+    wait_for(lambda: not os.path.exists(host.files(session.name)))
 
 
 def is_known(client, run_id):
@@ -458,8 +524,8 @@ def is_known(client, run_id):
 
 def test_a_call_that_comes_while_it_is_saved_is_answered(host, idle):
     session = idle()
-    session.run(host.code(SLOW)).check()
-    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    session.run(host.code(SHARED + SLOW)).check()
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE, "variables")))
     run_id = secrets.token_hex(16)
     call = Asking(session.run, "n", run_id=run_id)
     wait_for(lambda: is_known(host.client, run_id))

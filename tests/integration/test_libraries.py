@@ -4,6 +4,7 @@ sleep, and right after it, while nothing runs and while a thread uses it. They a
 import os
 import sysconfig
 import tempfile
+import time
 
 import pytest
 
@@ -150,8 +151,12 @@ def save(session, check):
 
 def sleep(session, check):
     """With its memory, where pickles would lack the threads."""
-    session.sleep()
-    return session.run("'awake'").restored
+    missing = None
+    while missing is None:  # it goes on where its container is not gone yet
+        session.sleep()
+        time.sleep(0.5)
+        missing = session.run("'awake'").restored
+    return missing
 
 
 def expected(note):

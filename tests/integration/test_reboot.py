@@ -181,7 +181,7 @@ def test_a_loss_of_power(host, idle, disks):  # noqa: F811
     host.limpetd.stop()
     host.limpetd.start("--log-level", "debug")
     session = saved(host, idle, CODE)
-    wait_for(lambda: "session synced" in open(host.limpetd.log).read())
+    wait_for(lambda: open(host.limpetd.log).read().count("session synced") == 2)  # with its container, and without
     shutil.copy(image(host, session), host.path("copy"))
     go_down(host)
     os.rename(host.path("copy"), image(host, session))

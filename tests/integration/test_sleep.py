@@ -6,7 +6,7 @@ import limpet
 import pytest
 
 from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
-from .test_idle import PLACE, SLOW, idle, row, times_woken  # noqa: F401
+from .test_idle import PLACE, SHARED, SLOW, idle, row, times_woken, wait_gone  # noqa: F401
 
 EVERYTHING = """
 import sqlite3, threading
@@ -43,8 +43,21 @@ def test_large_memory_is_mapped_again_and_again(host, idle):
     session.run("data, n = bytearray(range(256)) * (100 << 10), 0").check()
     for turn in range(1, 4):
         session.sleep()
+        wait_gone(host, session)
         result = session.run("n += 1; data[n] = 7; n, data.count(7) - (100 << 10), 'limpet-saved-idle' in open('/proc/self/maps').read()")
         assert (result.result, result.state, result.restored) == (f"({turn}, {turn}, True)", "kept", [])
+
+
+@pytest.mark.engine
+def test_what_an_earlier_attempt_left_is_no_hindrance(host, idle):
+    session = idle(ttl=600)
+    session.run(host.code(f"import os\nos.mkdir('/session/{PLACE}')\nopen('/session/{PLACE}/variables.json', 'w').close()")).check()
+    session.run("numbers = (n for n in range(9)); next(numbers)").check()
+    session.sleep()
+    wait_gone(host, session)
+    assert os.path.getsize(host.files(session.name, PLACE, "variables.json"))
+    result = session.run("next(numbers)")
+    assert (result.result, result.state, result.restored) == ("1", "kept", [])
 
 
 def test_it_waits_for_the_call_that_runs(host, idle):
@@ -92,9 +105,25 @@ def test_one_with_branches_stays_awake(host, idle):
     assert row(host.client, session).status == "saved"
 
 
+DEADLY = "class Deadly:\n    def __reduce__(self):\n        import os; os.kill(os.getpid(), 9)\ndeadly, n = Deadly(), 41"
+
+
+@pytest.mark.parametrize("memory", (True, False))
+def test_what_ends_its_pickling_comes_with_the_memory_alone(host, idle, memory):
+    session = idle(ttl=600)
+    session.run(DEADLY)
+    session.sleep()
+    wait_gone(host, session)
+    if not memory:
+        os.unlink(host.files(session.name, PLACE, "memory"))
+    result = session.run("n, 'deadly' in globals()")
+    assert (result.result, result.state) == (f"(41, {memory})", "kept")
+    assert result.restored == ([] if memory else ["deadly: it was not saved: its pickling was killed, as there was not enough memory for it"])
+
+
 def test_one_that_cannot_be_saved_stays_awake(host, idle):
     session = idle(ttl=600)
-    session.run("class Deadly:\n    def __reduce__(self):\n        import os; os.kill(os.getpid(), 9)\ndeadly, n = Deadly(), 41")
+    session.run(SHARED + DEADLY).check()
     with pytest.raises(limpet.SaveFailed, match="deadly"):
         session.sleep()
     assert row(host.client, session).status == "idle"
@@ -104,10 +133,10 @@ def test_one_that_cannot_be_saved_stays_awake(host, idle):
 
 def test_one_whose_interpreter_is_lost_over_it_can_sleep_later(host, idle):
     session = idle(ttl=600, checkpoint="always")
-    session.run(host.code(SLOW)).check()
+    session.run(host.code(SHARED + SLOW)).check()
     pid = session.run("os.getpid()").result
     sleeping = Asking(session.sleep)
-    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE, "variables")))
     session.exec(["kill", "-9", pid])
     with pytest.raises(limpet.SaveFailed, match="the interpreter was lost while its variables were saved; the next call says"):
         sleeping.result()
@@ -154,6 +183,7 @@ def test_what_could_not_come_is_told_though_it_slept_again(host, idle):
     session = idle(ttl=600)
     session.run("import threading\nn, lock = 41, threading.Lock()")
     session.sleep()
+    wait_gone(host, session)
     os.unlink(host.files(session.name, PLACE, "memory"))
     host.client.attach(session.name)  # wakes it, and calls nothing
     session.sleep()
@@ -167,6 +197,7 @@ def test_a_rollback_after_it_tells_the_call_before(host, idle):
     session = idle(ttl=600, checkpoint="off")
     session.run("n = 41")
     session.sleep()
+    wait_gone(host, session)
     result = session.run("n = 0\n1 / 0", on_error="rollback")
     assert (result.state, result.rolled_back_to.execution_count) == ("rolled_back", 1)
     assert session.run("n").result == "41"
@@ -176,6 +207,7 @@ def test_what_could_not_come_is_told_by_a_branch_that_took_its_place(host, idle)
     session = idle(ttl=600)
     session.run("import threading\nn, lock = 41, threading.Lock()")
     session.sleep()
+    wait_gone(host, session)
     os.unlink(host.files(session.name, PLACE, "memory"))
     session.commit(session.branch("try"))
     assert [note.partition(":")[0] for note in session.run("n").restored] == ["lock"]

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -243,6 +245,9 @@ void policy_why_none(const Branch *branch, Reason ret)
 /* Memory is read as fast as the disk gives it. */
 #define THAW_LIMIT (30 * NSEC_PER_SEC)
 
+/* As limpet_saving calls the list of variables, without which they are none. */
+#define VARIABLES_NAME "variables.json"
+
 /* The last call whose effects are in RAM; 0: none. */
 static uint64_t branch_state_count(const Branch *branch)
 {
@@ -290,16 +295,29 @@ int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason 
     return branch_move(branch, BRANCH_ON_FREEZE);
 }
 
+/* An earlier attempt, whose controller was lost, may have left a list of variables as they were then. */
+static int make_place(const char *path)
+{
+    char *index = NULL;
+    int r;
+
+    if (mkdir(path, 0700) == 0)
+        return 0;
+    if (errno != EEXIST || asprintf(&index, "%s/" VARIABLES_NAME, path) < 0)
+        return -EIO;
+    r = unlink(index) < 0 && errno != ENOENT ? -errno : 0;
+    free(index);
+    return r;
+}
+
 bool branch_make_place(const Branch *branch, const char *path)
 {
     const CommandLine *command_line = branch->set->command_line;
     int r;
 
-    if (strcmp(command_line->directory, SESSION_PATH) != 0)
-        return false;
     r = command_line->same_user ? 0 : act_as(command_line->uid);
     if (r == 0)
-        r = mkdir(path, 0700) < 0 ? -errno : 0;
+        r = make_place(path);
     if (!command_line->same_user)
         act_as_self();
     return r == 0;

@@ -298,9 +298,8 @@ void branch_protection(const Branch *branch, Protection *ret);
  * errno with `why`. */
 int branch_freeze(Branch *branch, CheckpointKind kind, const char *name, Reason why);
 
-/* Makes the directory in which a copy of the branch is to write its memory for another sandbox, as the code's
- * user, who removes it, too. False where it cannot be made, or where files have other paths in another
- * sandbox: memory that has such paths is of no use there. */
+/* Makes the directory in which a copy of the branch is to write its memory, as the code's user, who removes
+ * it, too. False where it cannot be made. */
 bool branch_make_place(const Branch *branch, const char *path);
 
 /* Makes a checkpoint out of the memory in the file `kept`, as of that call: *ret, which is pending. It is in

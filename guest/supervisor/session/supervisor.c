@@ -424,6 +424,7 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
 
     switch (message->kind) {
     case MSG_EXECUTE:
+        tasks_give_way(&supervisor->tasks);
         return handle_execute(&supervisor->executor, message, problem);
     case MSG_EXEC:
         return commands_exec(&supervisor->commands, message, problem);
@@ -451,9 +452,11 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return files_process_ask(&supervisor->files, message, problem);
     default:
         handle_task = task_handler(message->kind);
-        if (handle_task)
-            return handle_task(&supervisor->tasks, message, problem);
-        return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s", message_name(message->kind));
+        if (!handle_task)
+            return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s",
+                               message_name(message->kind));
+        tasks_give_way(&supervisor->tasks);
+        return handle_task(&supervisor->tasks, message, problem);
     }
 }
 

@@ -1,6 +1,7 @@
 /* save and load: the interpreter writes its variables to a directory, or takes those of another one. Where
- * the sandbox is to end a copy of it writes its memory there, too, and in another sandbox of the session a
- * process that becomes that copy has everything, where it can be. Otherwise the variables do. */
+ * the sandbox is to end a copy of it writes its memory there first, and in another sandbox of the session a
+ * process that becomes that copy has everything, where it can be. Otherwise the variables do, which the
+ * controller asks for once the memory is there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,8 +119,9 @@ static int ask(Task *task)
 {
     Interpreter *interpreter = &task->branch->interpreter;
     Buf frame _cleanup_(buf_deinit) = BUF_NULL;
-    int r = channel_say(&frame, task->loads ? MSG_LOAD : MSG_SAVE, ++interpreter->moves.asked, MsgSaveCell,
-                        (&(MsgSaveCell){.path = text_of(task->path), .whole = task->ends}));
+    int r =
+        channel_say(&frame, task->loads ? MSG_LOAD : MSG_SAVE, ++interpreter->moves.asked, MsgSaveCell,
+                    (&(MsgSaveCell){.path = text_of(task->path), .whole = task->ends, .adds = task->adds}));
 
     return r < 0 ? r : interpreter_send(interpreter, &frame);
 }
@@ -239,6 +241,7 @@ static void answer_saved(Tasks *tasks)
 
     MsgSaveReply reply = {.memory = task->checkpoint && task->checkpoint->saved};
 
+    tasks->ended |= task->ends && reply.memory;
     reply.has_unreported = task->ends && branch_say_unreported(task->branch, &reply.unreported);
     if (task->implicit && task->checkpoint && policy_mode(task->branch) == CHECKPOINT_OFF)
         checkpoint_drop(task->checkpoint, NULL);
@@ -259,8 +262,8 @@ static int write_memory(Task *task)
     return directory < 0 ? -errno : checkpoint_save(task->checkpoint, directory);
 }
 
-/* A fork has all of it in the memory; the variables are written where that cannot be. */
-static void forked(Tasks *tasks)
+/* All of it is in the memory; the variables are written where that cannot be. */
+static void kept(Tasks *tasks)
 {
     const Checkpoint *checkpoint = tasks->task.checkpoint;
 
@@ -270,9 +273,9 @@ static void forked(Tasks *tasks)
         task_await(tasks, AWAITS_INTERPRETER, move);
 }
 
-static void on_fork_due(LoopTimer *timer)
+static void on_memory_due(LoopTimer *timer)
 {
-    forked(container_of(timer, Tasks, task.limit));
+    kept(container_of(timer, Tasks, task.limit));
 }
 
 static int begin_keeping(Tasks *tasks, void (*late)(LoopTimer *), void (*next)(Tasks *))
@@ -287,10 +290,10 @@ static int begin_keeping(Tasks *tasks, void (*late)(LoopTimer *), void (*next)(T
     return r;
 }
 
-static void keep_fork(Tasks *tasks)
+static void keep_alone(Tasks *tasks)
 {
-    if (begin_keeping(tasks, on_fork_due, forked) < 0)
-        forked(tasks);
+    if (begin_keeping(tasks, on_memory_due, kept) < 0)
+        kept(tasks);
 }
 
 /* Without it the variables are there. */
@@ -309,6 +312,11 @@ static void keep_memory(Tasks *tasks)
 static bool is_contained(const Tasks *tasks)
 {
     return strcmp(tasks->branches->command_line->directory, SESSION_PATH) == 0;
+}
+
+static bool keeps_memory_alone(const Tasks *tasks, const MsgSaveOrder *asked)
+{
+    return !tasks->task.loads && (asked->ends || (asked->forks && is_contained(tasks)));
 }
 
 /* Refuses to end a sandbox in which other programs run. */
@@ -337,7 +345,8 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
     tasks->task.loads = message->kind == MSG_LOAD;
     tasks->task.ends = asked->ends;
     tasks->task.resumes = asked->epoch != NO_UINT;
-    tasks->task.memory = tasks->task.resumes || asked->ends || (asked->memory && is_contained(tasks));
+    tasks->task.adds = asked->adds;
+    tasks->task.memory = tasks->task.resumes || (asked->memory && is_contained(tasks));
     tasks->task.forks = asked->forks || asked->memory; /* a file may be restored more than once */
     tasks->task.epoch = uint_or(asked->epoch, branch->epoch);
     tasks->task.execution_count = uint_or(asked->execution_count, 0);
@@ -348,8 +357,8 @@ static int begin(Tasks *tasks, const Message *message, const MsgSaveOrder *asked
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
     if (tasks->task.loads && tasks->task.memory)
         thaw(tasks);
-    else if (asked->forks && branch_make_place(branch, tasks->task.path))
-        task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_fork);
+    else if (keeps_memory_alone(tasks, asked) && branch_make_place(branch, tasks->task.path))
+        task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_alone);
     else
         task_await(tasks, AWAITS_INTERPRETER, move);
     return 0;
@@ -361,6 +370,8 @@ int task_move(Tasks *tasks, const Message *message, Problem *problem)
     MsgSaveOrder body;
     int r = body_decode(&body, MsgSaveOrder, &message->body, problem);
 
+    if (r == 0 && body.adds && !tasks->ended) /* what is there is being loaded */
+        return problem_set(problem, ERR_BAD_REQUEST, "this sandbox has not written its memory");
     if (r == 0 && tasks_are_active(tasks) && tasks->task.moves)
         task_cancel(tasks, "it was asked for again");
     return r < 0 ? r : begin(tasks, message, &body, problem);
@@ -414,10 +425,11 @@ int tasks_on_moved(Tasks *tasks, Branch *branch, const Message *message, Problem
         task_take_checkpoint(tasks, CHECKPOINT_AUTOMATIC, keep_memory);
         return 0;
     }
-    if (task->loads)
-        loaded(tasks, &said);
-    else
-        task_answer(tasks, task->id, MsgSaveReply, &(MsgSaveReply){0});
+    if (!task->loads) {
+        answer_saved(tasks);
+        return 0;
+    }
+    loaded(tasks, &said);
     task_done(tasks);
     return 0;
 }

@@ -41,6 +41,7 @@ typedef struct Task {
     char name[LIMIT_SESSION_NAME + 1];
     bool moves, loads; /* it is `save` or `load`; which */
     bool ends;         /* `save`: the sandbox is to end then */
+    bool adds;         /* `save`: the memory is there already; it gives way to anything else */
     bool forks;        /* it goes on in both sandboxes */
     bool resumes;      /* `load`: the state is that of a session which goes on */
     bool memory;       /* the memory is written, or taken where it fits */
@@ -61,6 +62,7 @@ struct Tasks {
     Executor *executor;
     Link *link;
     Task task;                        /* the one that is under way */
+    bool ended;                       /* the memory was written, for the sandbox to end */
     Reset resets[LIMIT_BRANCHES + 2]; /* one for each branch; the session, and the one being made, included */
 };
 
@@ -82,6 +84,9 @@ static inline bool tasks_are_active(const Tasks *tasks)
 
 /* Returns whether the one under way is about that branch. */
 bool tasks_are_about(const Tasks *tasks, const Branch *branch);
+
+/* Something else is asked for, to which one gives way that only adds. */
+void tasks_give_way(Tasks *tasks);
 
 /* Nobody waits for its answer, and what the next controller asks for need not either. */
 void tasks_on_controller_lost(Tasks *tasks);

@@ -5,14 +5,15 @@ from limpet_runtime import library
 MISSING = 100  # notes at most: LIMIT_RESTORED
 
 
-def save(path, whole):
-    """Why it could not be done, or None; and an empty list. `whole`: no variable may lack room, memory or time."""
+def save(path, whole, channel):
+    """Why it could not be done, or None; and an empty list. `whole`: no variable may lack room, memory or time.
+    `channel`: they are put beside the memory that is there, until that can be read; -1: there is nothing yet."""
     with library.Library():
         try:
             from limpet_saving import saving
         except ImportError as error:
             return f"the image lacks what pickles variables ({error}); add Debian's package python3-cloudpickle", []
-    return saving.save(path, whole), []
+    return saving.save(path, whole, channel), []
 
 
 def load(path):

@@ -197,9 +197,9 @@ def circumstances(top, stays):
     }
 
 
-def write(directory, names, namespace, left_out, flushed, whole, begins):
+def write(directory, names, namespace, left_out, flushed, whole, stays, begins):
     """`left_out`: why, of names that are not tried. `begins` is told of the place of each that is. Full is raised where
-    the `whole` is wanted, of a session that stays on its disk, and finds no room."""
+    the `whole` is wanted, and finds no room. `stays`: the session goes on with its disk."""
     writer = Writer(os.path.join(directory, PICKLES), namespace, flushed)
     rows = []
     for place, name in enumerate(names):
@@ -217,6 +217,6 @@ def write(directory, names, namespace, left_out, flushed, whole, begins):
         rows.append(row)
     begins(len(names))
     writer.file.close()
-    index = {"format": FORMAT, "variables": rows, **circumstances(os.path.dirname(directory), whole)}
+    index = {"format": FORMAT, "variables": rows, **circumstances(os.path.dirname(directory), stays)}
     with open(os.path.join(directory, INDEX), "w", encoding="ascii") as file:
         json.dump(index, file)

@@ -20,6 +20,10 @@ LEFT_BEHIND = ".limpet-saved-"
 FULL = 2  # exit code of the copy: there is no room for a variable
 
 
+class Unwanted(Exception):
+    """Something else is to be done."""
+
+
 def names_of(namespace):
     return [
         name
@@ -28,15 +32,16 @@ def names_of(namespace):
     ]
 
 
-def clear(directory):
-    """Makes it anew, and takes away what others left beside it."""
+def clear(directory, adds):
+    """Makes it anew, and takes away what others left beside it. One that has something already stays."""
     above = os.path.dirname(directory)
     for name in os.listdir(above):
         path = os.path.join(above, name)
         if name.startswith(LEFT_BEHIND) and time.time() - os.lstat(path).st_mtime > OLD:
             shutil.rmtree(path, ignore_errors=True)
-    shutil.rmtree(directory, ignore_errors=True)
-    os.mkdir(directory, 0o700)
+    if not adds:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.mkdir(directory, 0o700)
 
 
 def copy_main(tell, *work):
@@ -73,20 +78,26 @@ def killed(pid, why):
     return why
 
 
-def watch(pid, heard, end):
+def watch(pid, heard, end, channel):
     """The place of the variable that was under way, and how it ended; None when all is well."""
-    place, limit = 0, EACH
+    place, poll = 0, select.poll()
+    for file in (heard, channel):
+        if file >= 0:
+            poll.register(file, select.POLLIN)
     while True:
-        begun = time.monotonic()
-        if not select.select([heard], [], [], max(0.0, min(limit, end - begun)))[0]:
+        ready = dict(poll.poll(1000 * max(0.0, min(EACH, end - time.monotonic()))))
+        if not ready:
             return place, killed(pid, f"its pickling took longer than {EACH:.0f} seconds")
+        if channel in ready:
+            killed(pid, None)
+            raise Unwanted("the session is in use again")
         data = os.read(heard, 4096)
         if not data:
             return place, ended(pid)
         place = int.from_bytes(data[-PLACE:], "big")
 
 
-def attempt(end, *work):
+def attempt(end, channel, *work):
     heard, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,21 +107,21 @@ def attempt(end, *work):
         copy_main(tell, *work)
     os.close(tell)
     try:
-        return watch(pid, heard, end)
+        return watch(pid, heard, end, channel)
     finally:
         os.close(heard)
 
 
-def save_all(directory, namespace, whole):
+def save_all(directory, namespace, whole, stays, channel):
     names = names_of(namespace)
     flushed = files.written_out([namespace[name] for name in names])
     left_out = {}
     end = time.monotonic() + ALL
     while True:
-        place, why = attempt(end, directory, names, namespace, left_out, flushed, whole)
+        place, why = attempt(end, channel, directory, names, namespace, left_out, flushed, whole, stays)
         if why is None:
             return None
-        if place >= len(names):
+        if place >= len(names) or names[place] in left_out:
             return "what was saved could not be written down"
         if whole:
             return f"{names[place]}: {why}"
@@ -119,14 +130,17 @@ def save_all(directory, namespace, whole):
         left_out[names[place]] = why
 
 
-def save(directory, whole):
+def save(directory, whole, channel):
     """Why it could not be done, or None. A variable that cannot be saved is no reason, unless all is to be saved that
-    can be (`whole`), and there is no room, memory or time for it."""
+    can be (`whole`), and there is no room, memory or time for it. Given up once `channel`, where there is one, can be
+    read."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     limpet_saving.top = os.path.dirname(directory)
     try:
-        clear(directory)
-        return save_all(directory, sys.modules["__main__"].__dict__, whole)
+        clear(directory, channel >= 0)
+        return save_all(directory, sys.modules["__main__"].__dict__, whole, whole or channel >= 0, channel)
+    except Unwanted as unwanted:
+        return str(unwanted)
     except OSError as error:
         return f"{error.filename or directory}: {error.strerror}"
     finally:

@@ -1,0 +1,166 @@
+/* Sandboxes that are put away, and brought back: without a container, and so without memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/sandbox/internal.h"
+#include "host/sandbox/sandbox.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+static void begin_parking(Sandbox *sandbox)
+{
+    sandbox->state = SANDBOX_PARKING;
+    sandbox->lingers = false;
+    sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
+    sandbox->retried = false;
+    sandbox->unsettled = 0;
+    loop_timer_cancel(&sandbox->start_timer);
+    loop_timer_cancel(&sandbox->watchdog);
+    loop_timer_cancel(&sandbox->patience);
+    egress_forget(&sandbox->egress);
+    close_fd(&sandbox->data);
+    sandbox_remove_container(sandbox);
+}
+
+void sandbox_linger_over(Sandbox *sandbox)
+{
+    if (sandbox->lingers)
+        begin_parking(sandbox);
+}
+
+static void on_linger_due(LoopTimer *timer)
+{
+    sandbox_linger_over(container_of(timer, Sandbox, start_timer));
+}
+
+void sandbox_linger(Sandbox *sandbox, double seconds)
+{
+    sandbox->state = SANDBOX_PARKING;
+    sandbox->lingers = true;
+    loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
+                   on_linger_due);
+}
+
+/* Nothing of it is used, but watches may be left. */
+bool sandbox_park(Sandbox *sandbox, bool lingers)
+{
+    sandbox->parked = clock_unix();
+    if (!sandbox->all->events->parking(sandbox))
+        return false;
+    if (lingers) {
+        session_files_sync(&sandbox->files);
+        sandbox_linger(sandbox, SAVE_SECONDS);
+    } else {
+        begin_parking(sandbox);
+    }
+    sandbox_fail_queries(sandbox, ERR_SESSION_CLOSED,
+                         "the session was idle, and has been saved; watch again to wake it");
+    return true;
+}
+
+bool sandbox_unpark(Sandbox *sandbox)
+{
+    if (!sandbox->lingers || sandbox->awaits)
+        return false;
+    loop_timer_cancel(&sandbox->start_timer);
+    sandbox->lingers = false;
+    sandbox->state = SANDBOX_READY;
+    return true;
+}
+
+/* Writes down that nothing connects any more, before the socket goes. */
+void sandbox_parked(Sandbox *sandbox)
+{
+    log_debug("session has no container", "session=%s", sandbox->name);
+    sandbox->state = SANDBOX_PARKED;
+    sandbox->all->events->changed(sandbox);
+    session_files_sync(&sandbox->files);
+    sandbox->guest = guest_free(sandbox->guest);
+    sandbox->owner->parked(sandbox);
+    sandbox->all->events->parked(sandbox);
+}
+
+static void undo(Sandbox *sandbox)
+{
+    sandbox->state = SANDBOX_PARKED;
+    egress_forget(&sandbox->egress);
+    sandbox->guest = guest_free(sandbox->guest);
+}
+
+/* Asks once more for files that could not be had. Where the first answer is still to come the container waits
+ * for that. */
+static int find_files(Sandbox *sandbox, Problem *problem)
+{
+    _cleanup_(freep) char *id = NULL;
+    int r = 0;
+
+    if (sandbox->files.state == FILES_AMISS) {
+        id = strdup(sandbox->files.id);
+        session_files_leave(&sandbox->files);
+        r = id ? sandbox_restore_files(sandbox, id, true, problem)
+               : problem_set(problem, ERR_INTERNAL, "out of memory");
+    }
+    sandbox->making = r == 0;
+    return r;
+}
+
+int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
+{
+    const SandboxOwner *before = sandbox->owner;
+    int r;
+
+    sandbox->state = SANDBOX_WAKING;
+    sandbox->owner = owner;
+    sandbox->loads = true;
+    r = sandbox_make_link(sandbox, sandbox->files.id, problem);
+    if (r == 0)
+        sandbox->all->events->changed(sandbox);
+    if (r == 0)
+        r = sandbox->files.state == FILES_THERE ? sandbox_create_container(sandbox, problem)
+                                                : find_files(sandbox, problem);
+    if (r == 0) {
+        sandbox_wait_for_start(sandbox);
+        cpu_yield_wanted(&sandbox->cpu_yield);
+        return 0;
+    }
+    undo(sandbox);
+    sandbox->owner = before;
+    sandbox->all->events->changed(sandbox);
+    return r;
+}
+
+void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
+{
+    if (sandbox->state == SANDBOX_PARKING) {
+        sandbox_linger_over(sandbox);
+        return;
+    }
+    if (sandbox->state != SANDBOX_WAKING) {
+        sandbox_close(sandbox, problem->text);
+        return;
+    }
+    log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
+    begin_parking(sandbox);
+    sandbox->owner->failed(sandbox, problem);
+}
+
+void sandbox_shut_down(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
+    if (sandbox->state != SANDBOX_PARKING)
+        sandbox_give_up(sandbox, &problem);
+}
+
+void sandbox_restore_parked(Sandbox *sandbox)
+{
+    Problem problem = PROBLEM_NULL;
+
+    if (sandbox->guest && sandbox_restore_container(sandbox, &problem) == 0) {
+        sandbox_linger(sandbox, sandbox->all->options->start_timeout);
+        return;
+    }
+    sandbox->state = SANDBOX_PARKED;
+    sandbox->guest = guest_free(sandbox->guest);
+}
