@@ -95,8 +95,23 @@ static void add_variables(Session *root)
     const MsgSaveOrder add = {
         .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .adds = true};
 
+    root->returns = false;
     root->load = sandboxes_next_number(sandbox->all);
     if (guest_send(sandbox->guest, MSG_SAVE, root->load, MsgSaveOrder, &add) < 0)
+        sandbox_linger_over(sandbox);
+}
+
+/* Asks what is easily answered: one whose supervisor is gone, and nobody knows yet, is woken from what is on
+ * disk. */
+static void begin_to_return(Session *root)
+{
+    Sandbox *sandbox = root->sandbox;
+
+    if (root->returns)
+        return;
+    root->returns = true;
+    root->load = sandboxes_next_number(sandbox->all);
+    if (sandbox_send(sandbox, MSG_CHECKPOINTS, root->load) < 0)
         sandbox_linger_over(sandbox);
 }
 
@@ -292,28 +307,32 @@ static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *pr
     return 0;
 }
 
-int session_on_load_message(Session *root, const Message *message, Problem *problem)
-{
-    if (message->id != root->load)
-        return 0;
-    if (root->sandbox->lingers && (message->kind == MSG_REPLY || message->kind == MSG_ERROR)) {
-        variables_added(root, message);
-        return 0;
-    }
-    if (message->kind == MSG_REPLY)
-        return on_loaded(root->sandbox, message, problem);
-    return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
-}
-
 /* Forgets what is saved of it, which is out of date. */
 static void go_on(Session *root)
 {
+    root->returns = false;
     session_set_state(root, SESSION_STARTING);
     root->all->events->ready(root);
     saved_place_remove(root->sandbox, SAVED_PLACE);
     buf_clear(&root->unreported);
     session_all_ready(root);
     woken(root, NULL);
+}
+
+int session_on_load_message(Session *root, const Message *message, Problem *problem)
+{
+    if (message->id != root->load)
+        return 0;
+    if (root->sandbox->lingers && (message->kind == MSG_REPLY || message->kind == MSG_ERROR)) {
+        if (root->returns && sandbox_unpark(root->sandbox))
+            go_on(root);
+        else
+            variables_added(root, message);
+        return 0;
+    }
+    if (message->kind == MSG_REPLY)
+        return on_loaded(root->sandbox, message, problem);
+    return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
 }
 
 /* Its checkpoints went with the container. */
@@ -338,10 +357,8 @@ void session_wake(Session *root)
     Sandbox *sandbox = root->sandbox;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox_unpark(sandbox)) {
-        go_on(root);
-        return;
-    }
+    if (sandbox->lingers && !sandbox->awaits)
+        begin_to_return(root);
     if (sandbox->state != SANDBOX_PARKED)
         return; /* waking, or about to be */
     if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)

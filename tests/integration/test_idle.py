@@ -1,7 +1,6 @@
 """Sessions with `ttl_action="save"`: idle ones go to disk, and whoever uses them wakes them."""
 
 import asyncio
-import glob
 import os
 import secrets
 import shutil
@@ -211,6 +210,7 @@ def test_whatever_is_asked_of_it_wakes_it(host, idle, tmp_path):
     }
     for name, use in uses.items():
         session.sleep()
+        wait_gone(host, session)
         before = times_woken(host)
         assert use(), name
         assert times_woken(host) > before, name
@@ -499,9 +499,6 @@ def test_a_container_that_is_gone_before_the_variables_are_written_leaves_the_me
     session.run(host.code(SLOW)).check()
     session.sleep()
     os.kill(supervisor(host, session.name), signal.SIGKILL)
-    wait_gone(host, session)
-    wait_for(lambda: not glob.glob(os.path.join(host.limpetd.directory, "run", "*", "bundles", "*")))  # its end was seen
-    assert not os.path.exists(variables(host, session))
     result = session.run("n, type(slow).__name__")
     assert (result.result, result.state, result.restored) == ("(41, 'Slow')", "kept", [])
 
