@@ -184,7 +184,7 @@ class Standin:
                 labels, fields = asked.get("labelSelector", ""), asked.get("fieldSelector", "")
                 code, reply = standin.answer(self.command, *parts, body=body, labels=labels, fields=fields)
                 if "as=PartialObjectMetadataList" in self.headers["Accept"]:
-                    reply = {**reply, "items": [{"metadata": each["metadata"]} for each in reply["items"]]}
+                    reply = {**reply, "items": [{"metadata": each["metadata"]} for each in reply["items"]] or None}
                 elif "items" in reply:
                     standin.whole += 1
                 data = json.dumps(reply).encode()

@@ -226,8 +226,8 @@ class Cluster:
                 query={name: value for name, value in query.items() if value},
                 accept="application/json" if whole else f"{_METADATA},application/json",
             )
-        items: list[Body] = found["items"]
-        return items
+        items: list[Body] | None = found["items"]  # null where there is nothing to list the metadata of
+        return items or []
 
     def _read(self, kind: str, name: str) -> Body | None:
         with self._told(f"the {kind} {name} cannot be looked at"):
