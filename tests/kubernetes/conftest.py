@@ -1,11 +1,27 @@
-"""Sessions in pods of a stand-in, whose containers are processes."""
+"""Sessions in pods of a stand-in, whose containers are processes; or of a real cluster, where LIMPET_TEST_CLUSTER is set."""
+
+import os
 
 import pytest
 
 from limpet.kubernetes import AsyncPods, PodOptions, Pods
 from tests.support.gateway import Gateway
 
+from .cluster.real import Real
 from .standin import NAMESPACE, Standin
+
+REAL = bool(os.environ.get("LIMPET_TEST_CLUSTER"))
+
+
+def is_for_the_other(item):
+    """Whether a test needs the kind of cluster that is not there."""
+    return "standin" in item.fixturenames if REAL else item.path.parent.name == "cluster"
+
+
+def pytest_collection_modifyitems(config, items):
+    left = [item for item in items if is_for_the_other(item)]
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture(autouse=True)
@@ -25,20 +41,25 @@ def standin():
         standin.stop()
 
 
+@pytest.fixture(scope="session")
+def real():
+    return Real()
+
+
 @pytest.fixture(scope="module")
-def cluster(standin):
+def cluster(request):
     """What tests see of a cluster, whichever it is."""
-    return standin
+    return request.getfixturevalue("real" if REAL else "standin")
 
 
 @pytest.fixture
-def fleet(standin, monkeypatch):
-    """Makes clients of the stand-in, each as another process would."""
+def fleet(cluster, monkeypatch):
+    """Makes clients of the cluster, each as another process would."""
     made = []
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(standin.kubeconfig))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
 
     def make(kind=Pods, **options):
-        pods = kind(f"here/{NAMESPACE}", PodOptions(**{**standin.options, **options}), key=standin.key, server_key=standin.server_key)
+        pods = kind(f"here/{NAMESPACE}", PodOptions(**{**cluster.options, **options}), key=cluster.key, server_key=cluster.server_key)
         if kind is Pods:
             made.append(pods)
         return pods
@@ -48,10 +69,10 @@ def fleet(standin, monkeypatch):
         for name in pods.names():
             pods.close_session(name)
         pods.close()
-    for name in standin.names():
+    for name in cluster.names():
         if name.startswith("warm-"):
-            standin.delete(name)
-    standin.until_gone()
+            cluster.delete(name)
+    cluster.until_gone()
 
 
 @pytest.fixture(scope="module")

@@ -95,6 +95,7 @@ def test_with_a_claim_the_next_pod_wakes_the_session(fleet, cluster):
     session = fleet(volume="1Gi").open("saved")
     session.run("x = [1]; open('f.txt', 'w').write('kept')")
     cluster.delete("limpet-saved")
+    cluster.until_over("limpet-saved")
     result = session.run("x, open('f.txt').read()")
     assert (result.result, result.state, result.restored) == ("([1], 'kept')", "kept", [])
     assert fleet(volume="1Gi").open("saved").run("x").result == "[1]"

@@ -1,0 +1,242 @@
+"""What only a real cluster shows: its own refusals, drains, networks and deployments."""
+
+import base64
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+import limpet
+
+from .real import GATEWAY, PODS
+
+MANY = 20
+
+
+@pytest.mark.parametrize("gateways", [[], ["--gateway-image", GATEWAY]], ids=["alone", "with gateways"])
+def test_the_manifest_is_taken_without_a_warning(real, gateways):
+    done = subprocess.run(
+        ["kubectl", "apply", "--dry-run=server", "--validate=strict", "--filename", "-"],
+        input=real.manifest("sandboxes", *gateways), capture_output=True, text=True, env={**os.environ, "KUBECONFIG": real.administrator},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@contextlib.contextmanager
+def closed_network():
+    """What a policy without egress comes to, which nothing enforces here: pods answer, and begin nothing."""
+    rule = ["PREROUTING", "--source", PODS, "--match", "conntrack", "--ctstate", "NEW", "--jump", "DROP"]
+    subprocess.run(["iptables", "--table", "mangle", "--append", *rule], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["iptables", "--table", "mangle", "--delete", *rule], check=True)
+
+
+def test_a_pod_serves_only_where_its_network_is_closed(fleet, real):
+    pods = fleet(network_proof="ask")
+    with pytest.raises(limpet.EngineError, match=r"this pod can connect to 10\.96\.0\.1.*set a NetworkPolicy without egress"):
+        pods.open("open")
+    real.until_gone()
+    with closed_network():
+        assert pods.open("closed").run("6 * 7").result == "42"
+
+
+def test_a_quota_is_told(fleet, real):
+    pods = fleet()
+    pods.open("first")
+    real.kubectl("create", "quota", "few", "--hard=pods=1")
+    real.until(lambda: real.get("quota", "few")["status"].get("used"), "the quota is counted")
+    try:
+        with pytest.raises(limpet.LimitReached, match="exceeded quota: few.*close sessions, or have the quota of sandboxes raised"):
+            pods.open("second")
+        assert pods.names() == ["first"]
+    finally:
+        real.kubectl("delete", "quota", "few")
+
+
+def test_a_limit_of_the_namespace_is_told(fleet, real):
+    real.apply(
+        "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 64Mi}}]}}"
+    )
+    try:
+        with pytest.raises(limpet.EngineError, match="maximum memory usage per Container is 64Mi"):
+            fleet().open("big")
+    finally:
+        real.kubectl("delete", "limitrange", "small")
+    assert real.names() == []
+
+
+def test_a_stricter_standard_is_told(fleet, real):
+    label = "pod-security.kubernetes.io/enforce"
+    real.kubectl("label", "--overwrite", "namespace", "sandboxes", f"{label}=restricted")
+    try:
+        with pytest.raises(limpet.EngineError, match='violates PodSecurity "restricted'):
+            fleet().open("refused")
+    finally:
+        real.kubectl("label", "--overwrite", "namespace", "sandboxes", f"{label}=baseline")
+    assert real.names() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"image": "limpet.test/none:1"}, limpet.ImageMissing, "limpet.test/none:1 is not there: ErrImageNeverPull"),
+        ({"controller_image": "limpet.test/none:1"}, limpet.ImageMissing, "limpet.test/none:1 is not there"),
+        ({"controller_image": "limpet.test/pause:1"}, limpet.EngineError, "limpetd"),
+        ({"memory": "900Gi"}, limpet.EngineError, "no node takes the pod: .*Insufficient memory"),
+        ({"volume": "900Gi"}, limpet.EngineError, "no node takes the pod: .*PersistentVolumeClaim"),
+        ({"runtime_class": "none"}, limpet.EngineError, 'RuntimeClass "none" not found'),
+    ],
+)
+def test_a_pod_that_cannot_start_is_told_and_removed(fleet, real, options, error, says):
+    with pytest.raises(error, match=says):
+        fleet(**options).open("amiss")
+    real.until_gone()
+
+
+def test_code_has_no_token_and_no_network_of_the_cluster(fleet):
+    session = fleet().open("inside")
+    code = "import os\n[n for n in os.environ if 'KUBERNETES' in n and 'SERVICE' not in n], os.path.exists('/var/run/secrets')"
+    assert session.run(code).result == "([], False)"
+    assert session.run("open('/etc/x', 'w')").error.name in ("OSError", "PermissionError")
+
+
+def test_memory_that_is_used_up_rolls_back(fleet):
+    session = fleet().open("hungry")
+    session.run("x = 1")
+    result = session.run("y = []\nwhile True: y.append(b'x' * 10_000_000)")
+    assert result.status in ("oom", "error")
+    assert session.run("x").result == "1"
+
+
+def test_sessions_of_a_drained_node_come_back(fleet, real):
+    pods = fleet(volume="1Gi", memory="256Mi")
+
+    def begin(number):
+        session = pods.open(f"drained-{number}")
+        session.run(f"x = {number}; ballast = bytearray(10_000_000)")
+        return session
+
+    with ThreadPoolExecutor(4) as some:
+        sessions = list(some.map(begin, range(MANY)))
+        real.kubectl("drain", "node", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=150s")
+        assert real.names() == []
+        real.kubectl("uncordon", "node")
+        results = list(some.map(lambda session: session.run("x, len(ballast)"), sessions))
+    assert [result.result for result in results] == [f"({number}, 10000000)" for number in range(MANY)]
+    assert {(result.state, tuple(result.restored or ())) for result in results} == {("kept", ())}
+
+
+def test_a_session_without_time_to_be_saved_is_not_replaced(fleet, real):
+    session = fleet(volume="1Gi").open("forced")
+    session.run("x = 1")
+    real.kubectl("delete", "pod", "limpet-forced", "--grace-period=0", "--force")
+    with pytest.raises((limpet.NoSuchSession, limpet.SessionClosed)):
+        assert session.run("'x' in dir()").result == "True"
+        raise limpet.NoSuchSession("its controller has saved it all the same")
+
+
+@contextlib.contextmanager
+def stopped(program):
+    (pid,) = map(int, subprocess.run(["pgrep", "--exact", program], capture_output=True, text=True, check=True).stdout.split())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_open_sessions_go_on_without_the_api_server(fleet):
+    pods = fleet()
+    session = pods.open("away")
+    session.run("x = 41")
+    with stopped("kube-apiserver"):
+        assert session.run("x + 1").result == "42"
+        with pytest.raises(limpet.Unavailable, match="does not answer"):
+            pods.open("new")
+    assert session.run("x").result == "41"
+
+
+AGENTS = "agents"
+
+
+@pytest.fixture(scope="module")
+def gateways(real):
+    """A namespace with two gateways. Returns clients of the service and of each gateway."""
+    real.apply(real.manifest(AGENTS, "--gateway-image", GATEWAY, "--gateways", "2"), AGENTS)
+    real.kubectl("rollout", "status", "deployment/limpet-gateway", "--timeout=170s", namespace=AGENTS)
+    key = base64.b64decode(real.get("secret", "limpet-gateway", namespace=AGENTS)["data"]["api_key"]).decode()
+    service = real.get("service", "limpet-gateway", namespace=AGENTS)["spec"]["clusterIP"]
+    with contextlib.ExitStack() as stack:
+
+        def client(address):
+            made = httpx.Client(base_url=f"http://{address}", headers={"X-API-Key": key}, timeout=120, trust_env=False)
+            return stack.enter_context(made)
+
+        http = client(service)
+        real.until(lambda: answers(http), "the service has gateways")
+        yield http, lambda: {name: client(f"{address}:8000") for name, address in addresses(real).items()}
+    real.kubectl("delete", "namespace", AGENTS, "--timeout=170s")
+
+
+def answers(http):
+    with contextlib.suppress(httpx.TransportError):
+        return http.get("/ready").status_code == 200
+
+
+def addresses(real):
+    found = real.get("pods", "--selector", "app.kubernetes.io/component=gateway", namespace=AGENTS)["items"]
+    ready = [each for each in found if "deletionTimestamp" not in each["metadata"]]
+    ready = [each for each in ready if any(part["ready"] for part in each["status"].get("containerStatuses", []))]
+    return {each["metadata"]["name"]: each["status"]["podIP"] for each in ready}
+
+
+def opened(http, name):
+    done = http.post("/v1/sessions", json={"name": name})
+    assert done.status_code in (200, 201), done.text
+
+
+def ran(http, name, code, **more):
+    done = http.post(f"/v1/sessions/{name}/run", json={"code": code, **more})
+    assert done.status_code == 200, done.text
+    return done.json()
+
+
+def test_gateways_of_a_deployment_share_sessions(gateways):
+    service, each = gateways
+    opened(service, "shared")
+    ran(service, "shared", "x = 41")
+    first, second = each().values()
+    assert ran(first, "shared", "x + 1")["result"] == "42"
+    assert ran(second, "shared", "x + 2")["result"] == "43"
+    assert [row["session"] for row in second.get("/v1/sessions").json()["sessions"]] == ["shared"]
+    assert service.delete("/v1/sessions/shared").status_code == 204
+
+
+def test_a_gateway_whose_pod_is_deleted_takes_nothing_along(gateways, real):
+    service, each = gateways
+    opened(service, "survives")
+    ran(service, "survives", "n = 0")
+    (name, first), (_, second) = each().items()
+    run_id, code = "5" * 32, "import time\nn += 1\nopen('begun', 'w').close()\ntime.sleep(3)\nn"
+    asking = threading.Thread(target=attempted, args=(first, "survives", code, run_id))
+    asking.start()
+    real.until(lambda: second.get("/v1/sessions/survives/files/begun").status_code == 200, "the call runs")
+    real.kubectl("delete", "pod", name, "--grace-period=0", "--force", namespace=AGENTS)
+    asking.join()
+    result = ran(second, "survives", code, run_id=run_id)
+    assert (result["result"], result["state"]) == ("1", "kept")
+    real.until(lambda: len(addresses(real)) == 2, "the deployment has another gateway")
+    assert service.delete("/v1/sessions/survives").status_code == 204
+
+
+def attempted(http, name, code, run_id):
+    """By a gateway that may end meanwhile."""
+    with contextlib.suppress(httpx.TransportError):
+        http.post(f"/v1/sessions/{name}/run", json={"code": code, "run_id": run_id})
