@@ -10,7 +10,7 @@
 static void begin_parking(Sandbox *sandbox)
 {
     sandbox->state = SANDBOX_PARKING;
-    sandbox->lingers = false;
+    sandbox->lingers = sandbox->returns = false;
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
     sandbox->retried = false;
     sandbox->unsettled = 0;
@@ -63,7 +63,7 @@ bool sandbox_unpark(Sandbox *sandbox)
     if (!sandbox->lingers || sandbox->awaits)
         return false;
     loop_timer_cancel(&sandbox->start_timer);
-    sandbox->lingers = false;
+    sandbox->lingers = sandbox->returns = false;
     sandbox->state = SANDBOX_READY;
     return true;
 }

@@ -114,6 +114,7 @@ struct Sandbox {
     bool ephemeral;                    /* for one call */
     bool loads;                        /* it begins with what another one has saved */
     bool lingers;                      /* PARKING: its container is there, and its supervisor has work */
+    bool returns;                      /* it lingers, and is about to be READY again */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;

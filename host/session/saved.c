@@ -95,7 +95,7 @@ static void add_variables(Session *root)
     const MsgSaveOrder add = {
         .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .adds = true};
 
-    root->returns = false;
+    sandbox->returns = false;
     root->load = sandboxes_next_number(sandbox->all);
     if (guest_send(sandbox->guest, MSG_SAVE, root->load, MsgSaveOrder, &add) < 0)
         sandbox_linger_over(sandbox);
@@ -107,9 +107,7 @@ static void begin_to_return(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
 
-    if (root->returns)
-        return;
-    root->returns = true;
+    sandbox->returns = true;
     root->load = sandboxes_next_number(sandbox->all);
     if (sandbox_send(sandbox, MSG_CHECKPOINTS, root->load) < 0)
         sandbox_linger_over(sandbox);
@@ -310,7 +308,6 @@ static int on_load_refused(Sandbox *sandbox, const Message *message, Problem *pr
 /* Forgets what is saved of it, which is out of date. */
 static void go_on(Session *root)
 {
-    root->returns = false;
     session_set_state(root, SESSION_STARTING);
     root->all->events->ready(root);
     saved_place_remove(root->sandbox, SAVED_PLACE);
@@ -324,7 +321,7 @@ int session_on_load_message(Session *root, const Message *message, Problem *prob
     if (message->id != root->load)
         return 0;
     if (root->sandbox->lingers && (message->kind == MSG_REPLY || message->kind == MSG_ERROR)) {
-        if (root->returns && sandbox_unpark(root->sandbox))
+        if (root->sandbox->returns && sandbox_unpark(root->sandbox))
             go_on(root);
         else
             variables_added(root, message);
@@ -357,12 +354,14 @@ void session_wake(Session *root)
     Sandbox *sandbox = root->sandbox;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox->lingers && !sandbox->awaits)
-        begin_to_return(root);
-    if (sandbox->state != SANDBOX_PARKED)
+    bool may_return = sandbox->lingers && !sandbox->returns && !sandbox->awaits;
+
+    if (sandbox->state != SANDBOX_PARKED && !may_return)
         return; /* waking, or about to be */
     if (limits_check_wake(root->all, root->user, &sandbox->options, &problem) < 0)
         woken(root, &problem);
+    else if (may_return)
+        begin_to_return(root);
     else if (sandbox_wake(sandbox, &session_owner, &problem) < 0)
         session_on_not_woken(root, &problem);
 }

@@ -52,7 +52,6 @@ struct Session {
     Buf last_words; /* what those are answered with: an encoded map; empty: nothing */
     List asleep;    /* Requests waiting until one that is SAVED is woken */
     uint64_t load;  /* number of the message whose answer it waits for while it is SAVED */
-    bool returns;   /* SAVED: it goes on with that answer, in the container that it has */
     Buf unreported; /* SAVED: what its next supervisor has to tell, an encoded map; empty: nothing */
     UT_hash_handle by_name;
 };

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from .killed import wait_for
+from .killed import supervisors, wait_for
 
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 
@@ -80,6 +80,7 @@ def test_an_idle_session(limpet, limpetd, client, name):
         [row] = [row for row in json.loads(limpet("ls", "--json")[0])["sessions"] if row["session"] == name]
         assert (row["status"], row["container"], row["execution_count"]) == ("saved", None, 1)
         assert [line.split()[:3] for line in limpet("ls")[0].splitlines() if line.startswith(name)] == [[name, limpetd.engine, "saved"]]
+        wait_for(lambda: not supervisors(os.path.join(limpetd.directory, "state", "sessions", name, "files")))
         out, err = limpet("run", "-s", name, "-c", "x + 1")
         assert out == "42\n" and "not as it was saved: the listening socket" in err
     finally:
