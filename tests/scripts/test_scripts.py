@@ -32,7 +32,7 @@ def test_the_help_names_options_and_suites():
         (["--stress", "2"], "--stress is for suites that are named"),
         (["--stress", "none", "wire"], "not 'none'"),
         (["--stress"], "lacks its value"),
-        (["--without", "everything"], "--without takes one of docker oci network browser shells, not 'everything'"),
+        (["--without", "everything"], "--without takes one of docker oci network browser shells cluster, not 'everything'"),
         (["--without", "docker", "sessions-docker"], "no suite is left"),
         (["--fast"], "unknown option --fast"),
         (["--changed", "wire"], "--changed finds the suites itself"),
