@@ -7,13 +7,14 @@ from pathlib import Path
 from figures import BYTES, Row, at_most, value_at_most
 from runner import Group, LeftOut
 from sessions import has_module, settled, value
+from start import pool_with_image
 
 GROUP = Group("memory", __doc__)
 WATCHED = 5  # seconds
-MANY = 4
+MANY, MANY_PANDAS = 4, 20
 IDLE = 1  # second, after which the automatic checkpoint is there
 CLOSE = 1 << 18  # bytes by which a sum of memory maps may still move when it counts as settled
-PANDAS = "import pandas; 0"
+PANDAS = "import numpy, pandas, matplotlib.pyplot; 0"
 
 
 def namespace(pid):
@@ -66,9 +67,9 @@ def kernel_size(bench, packages, code, count):
         return settled(lambda: proportional([kernel.pid for kernel in kernels]), CLOSE) / count
 
 
-def sizes(bench, packages, code, count=1):
+def sizes(bench, packages, code, count=1, controller=None):
     """Of one of `count` that are there at the same time."""
-    return [(session_size(bench.main, code, count), kernel_size(bench, packages, code, count))
+    return [(session_size(controller or bench.main, code, count), kernel_size(bench, packages, code, count))
             for _ in range(bench.costly_rounds)]
 
 
@@ -91,15 +92,17 @@ def many(bench):
 
 
 @GROUP.case(
-    Row("memory.pandas", "Proportional memory of an idle session to that of an ipykernel, with pandas imported in "
-        "both, and pyarrow, which pandas imports where it is; the versions are those of the image and of PyPI.", unit=BYTES),
+    Row("memory.pandas", f"Memory of one of {MANY_PANDAS} idle sessions of a controller that keeps containers ready, which have "
+        f"NumPy, pandas and pyplot imported, to that of one of {MANY_PANDAS} ipykernels that have; pyarrow, which pandas "
+        "imports, is there too. The versions are those of the image and of PyPI.", at_most(0.14), unit=BYTES),
 )
 def pandas(bench):
     bench.leave_out_of_quick()
     with bench.main.session("bench-probe") as session:
         if not has_module(session, "pandas"):
             raise LeftOut("the image has no pandas")
-    return {"memory.pandas": sizes(bench, ("pandas", "pyarrow"), PANDAS)}
+    with pool_with_image(bench) as ready:
+        return {"memory.pandas": sizes(bench, ("pandas", "pyarrow", "matplotlib"), PANDAS, MANY_PANDAS, ready)}
 
 
 def cpu_seconds(pids):

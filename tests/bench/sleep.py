@@ -3,11 +3,11 @@ import statistics
 import time
 from contextlib import ExitStack, contextmanager
 
-from controller import FILL, POLL
+from controller import POLL
 from figures import Row, seconds, value_at_most
 from runner import Group, LeftOut
 from sessions import fill, has_module, large_session, value
-from start import PANDAS, first_answer, pool
+from start import PANDAS, first_answer, pool_with_image
 
 GROUP = Group("sleep", __doc__)
 NAME = "bench-sleep"
@@ -123,14 +123,6 @@ def fork(bench):
                                for _ in range(bench.costly_rounds)]}
 
 
-def wait_for_image(ready):
-    end = time.monotonic() + FILL
-    while "memory shared" not in ready.limpetd.said():
-        if time.monotonic() > end:
-            raise LeftOut(f"no memory image was made within {FILL} s")
-        time.sleep(POLL)
-
-
 @GROUP.case(
     Row("sleep.image", "Opening a session for which no container is ready, of a kind that has a memory image, and a first cell that "
         "uses pandas, to opening one without and that cell; held to an absolute time.", value_at_most(0.075)),
@@ -146,6 +138,5 @@ def image(bench):
 
     with bench.main.session(NAME) as session:
         require_pandas(session)
-    with pool(bench, LIMPET_LOG_LEVEL="info") as ready:
-        wait_for_image(ready)
+    with pool_with_image(bench) as ready:
         return {"sleep.image": [(without_spare(ready), first_answer(bench.main, "bench-cold", PANDAS)) for _ in range(bench.costly_rounds)]}

@@ -3,8 +3,9 @@ import asyncio
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
+from controller import FILL, POLL
 from figures import Row, at_most
 from plain import PYTHON, plain
 from runner import Group, LeftOut
@@ -46,6 +47,18 @@ def claims(bench, controller, code=FIRST, **options):
 def pool(bench, **variables):
     """A controller that keeps containers ready, with these LIMPET_ variables besides."""
     return bench.controller(LIMPET_POOL=str(POOL), **variables)
+
+
+@contextmanager
+def pool_with_image(bench):
+    """A pool whose kind has the memory of its imports as a file, which later containers map."""
+    with pool(bench, LIMPET_LOG_LEVEL="info") as ready:
+        end = time.monotonic() + FILL
+        while "memory shared" not in ready.limpetd.said():
+            if time.monotonic() > end:
+                raise LeftOut(f"no memory image was made within {FILL} s")
+            time.sleep(POLL)
+        yield ready
 
 
 def pool_against_cold(bench, **options):
