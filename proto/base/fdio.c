@@ -23,12 +23,13 @@ int write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
-ssize_t read_whole(int fd, void *to, size_t size)
+ssize_t read_whole_at(int fd, void *to, size_t size, off_t offset)
 {
     size_t used = 0;
 
     while (used < size) {
-        ssize_t n = read(fd, (uint8_t *)to + used, size - used);
+        uint8_t *at = (uint8_t *)to + used;
+        ssize_t n = offset < 0 ? read(fd, at, size - used) : pread(fd, at, size - used, offset + (off_t)used);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -41,22 +42,9 @@ ssize_t read_whole(int fd, void *to, size_t size)
     return (ssize_t)used;
 }
 
-ssize_t read_whole_at(int fd, void *to, size_t size, off_t offset)
+ssize_t read_whole(int fd, void *to, size_t size)
 {
-    size_t used = 0;
-
-    while (used < size) {
-        ssize_t n = pread(fd, (uint8_t *)to + used, size - used, offset + (off_t)used);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-    }
-    return (ssize_t)used;
+    return read_whole_at(fd, to, size, -1);
 }
 
 typedef union Passed {

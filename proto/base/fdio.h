@@ -10,7 +10,7 @@ int write_all(int fd, const void *bytes, size_t size);
 
 /* Reads until there are `size` bytes or the end. How many, or a negative errno. */
 ssize_t read_whole(int fd, void *to, size_t size);
-/* Likewise from `offset` in a file. */
+/* Likewise from `offset` in a file; -1: from where the descriptor stands. */
 ssize_t read_whole_at(int fd, void *to, size_t size, off_t offset);
 
 /* Bytes of a unix stream socket, with a descriptor beside them. */
