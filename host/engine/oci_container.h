@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include "host/engine/cgroup.h"
-#include "host/engine/container_clock.h"
 #include "host/engine/engine.h"
 #include "host/engine/runtime.h"
 #include "host/engine/userns.h"

@@ -21,3 +21,17 @@ bool rootless_entered(void);
 /* A directory that everybody may enter, with nothing in it but what this process mounts there. Nobody else
  * sees it. The way to the user's own directories is closed to the ids of sandboxes. */
 #define ROOTLESS_PLACE "/root"
+
+/* Subordinate ids: those of /etc/subuid and /etc/subgid that a user may give to processes in a user
+ * namespace. */
+
+typedef struct IdRange {
+    uint32_t first, count;
+} IdRange;
+
+/* Finds the first range of the user in the text of such a file, by name or by number. `ret_free` gets the
+ * first id from SUBORDINATE_FIRST on that nobody in the text has. 0, or -ENOENT with *ret_free set. */
+int subordinate_find(const char *text, const char *name, uint32_t id, IdRange *ret, uint32_t *ret_free);
+
+#define SUBORDINATE_FIRST 100000u
+#define SUBORDINATE_COUNT 65536u /* as many as useradd gives */

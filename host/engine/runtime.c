@@ -1,8 +1,11 @@
 #include "host/engine/runtime.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -201,4 +204,115 @@ void runtime_log_message(const char *log, char *ret, size_t size)
         take_message(line, length, ret, size);
         line += length + (line[length] == '\n');
     }
+}
+
+/* ---- the state of a container, as the runtime has written it down ---- */
+
+#define STAT_LIMIT  4096u
+#define START_FIELD 22 /* of /proc/PID/stat */
+
+int runtime_read_pid(const char *path, pid_t *ret)
+{
+    char *text _cleanup_(freep) = NULL;
+    int r = capture_file(path, 32, &text);
+    long pid = r == 0 ? strtol(text, NULL, 10) : 0;
+
+    if (pid <= 1 || pid > INT32_MAX)
+        return r < 0 ? r : -EBADMSG;
+    *ret = (pid_t)pid;
+    return 0;
+}
+
+/* Ticks since the machine started, -1: no such process. */
+static json_int_t start_of(pid_t pid)
+{
+    char *text _cleanup_(freep) = NULL, path[64];
+    const char *at;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (capture_file(path, STAT_LIMIT, &text) < 0 || !(at = strrchr(text, ')')))
+        return -1;
+    for (unsigned field = 2; field < START_FIELD && at; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoll(at + 1, NULL, 10) : -1;
+}
+
+bool runtime_has_started(const Runtime *runtime, const char *name, pid_t pid)
+{
+    bool crun = runtime->kind == RUNTIME_CRUN;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/%s/%s", runtime->root, name, crun ? "status" : "state.json");
+    json_t *state _cleanup_(json_decrefp) = json_load_file(path, 0, NULL);
+    const json_t *its = json_object_get(state, crun ? "pid" : "init_process_pid");
+    const json_t *start = json_object_get(state, crun ? "process-start-time" : "init_process_start");
+
+    return json_integer_value(its) == pid && json_is_integer(start) &&
+           json_integer_value(start) == start_of(pid);
+}
+
+/* ---- the clock of containers ---- */
+
+/* 2026-01-01: Python's floating-point seconds since then have nanoseconds. */
+#define DATE INT64_C(1767225600)
+
+#define PROBE_SECONDS 10.0
+#define PROBE_LIMIT   4096u
+
+/* Seconds by which this process's clock is ahead of the machine's: offsets count from that. */
+static int read_own(int64_t *ret)
+{
+    char *text _cleanup_(freep) = NULL;
+    int r = capture_file("/proc/self/timens_offsets", PROBE_LIMIT, &text);
+    const char *at = r == 0 ? strstr(text, "monotonic") : NULL;
+
+    if (r < 0)
+        return r;
+    return at && sscanf(at, "monotonic %" SCNd64, ret) == 1 ? 0 : -EBADMSG;
+}
+
+/* The same whenever it is asked for, until the date of the machine is set. */
+static int64_t find_offset(int64_t own)
+{
+    int64_t ahead = (int64_t)(clock_unix() * 1e6) - (int64_t)(clock_now() / NSEC_PER_USEC);
+
+    return ahead / 1000000 + own - DATE;
+}
+
+/* The runtime, which is of many threads, has to be in the namespace itself: Linux 6.1. */
+static int probe(const ContainerClock *clock, const Runtime *runtime)
+{
+    const char *const argv[] = {clock->program, clock->with[1], clock->offset,
+                                runtime->path,  "--version",    NULL};
+    Buf said = {.limit = PROBE_LIMIT};
+    int r = capture_program(argv, PROBE_SECONDS, &said);
+
+    buf_deinit(&said);
+    return r <= 0 ? r : -EPERM;
+}
+
+int container_clock_open(ContainerClock *ret, const Runtime *runtime)
+{
+    int64_t own = 0;
+    int r = runtime->kind == RUNTIME_RUNSC ? -ENOTSUP : read_own(&own);
+
+    *ret = (ContainerClock){0};
+    if (r == 0)
+        r = spawn_find("unshare", &ret->program);
+    if (r == 0) {
+        snprintf(ret->offset, sizeof(ret->offset), "--monotonic=%" PRId64, find_offset(own));
+        ret->with[0] = ret->program;
+        ret->with[1] = "--time";
+        ret->with[2] = ret->offset;
+        r = probe(ret, runtime);
+    }
+    if (r < 0)
+        container_clock_close(ret);
+    return r;
+}
+
+void container_clock_close(ContainerClock *clock)
+{
+    free(clock->program);
+    *clock = (ContainerClock){0};
 }

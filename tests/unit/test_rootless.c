@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "host/engine/subordinate.h"
+#include "host/engine/rootless.h"
 #include "tests/support/cmocka.h"
 
 static void test_a_user_is_found_by_name_and_by_number(void **state)
