@@ -221,7 +221,7 @@ int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead 
     return client_result(client, r);
 }
 
-void answer_free(void *value)
+static void answer_free(void *value)
 {
     Answer *answer = container_of(value, Answer, value);
 
@@ -231,7 +231,8 @@ void answer_free(void *value)
     free(answer);
 }
 
-char *answer_json(const void *value)
+/* The reply as one JSON object. */
+static char *answer_json(const void *value)
 {
     const Answer *answer = container_of(value, const Answer, value);
     const msgpack_object object = {.type = MSGPACK_OBJECT_MAP, .via.map = answer->reply.message.body};
@@ -240,4 +241,29 @@ char *answer_json(const void *value)
     if (json_write(&json, &object, JSON_PATH) < 0)
         return NULL;
     return text_dup((Text){(const char *)buf_head(&json), json.size});
+}
+
+#define ANSWER(type, name)                                                                                   \
+    void limpet_##name##_free(type *answer)                                                                  \
+    {                                                                                                        \
+        answer_free(answer);                                                                                 \
+    }                                                                                                        \
+    char *limpet_##name##_json(const type *answer)                                                           \
+    {                                                                                                        \
+        return answer_json(answer);                                                                          \
+    }
+
+ANSWER(LimpetNetwork, network)
+ANSWER(LimpetInstalled, installed)
+ANSWER(LimpetProcesses, processes)
+ANSWER(LimpetSessions, sessions)
+ANSWER(LimpetNamespace, namespace)
+ANSWER(LimpetTaken, taken)
+ANSWER(LimpetCheckpoints, checkpoints)
+ANSWER(LimpetRollback, rollback)
+ANSWER(LimpetTemplates, templates)
+
+void limpet_output_free(LimpetOutput *output)
+{
+    answer_free(output);
 }

@@ -111,9 +111,5 @@ int client_result(LimpetClient *client, int r);
 typedef int AnswerRead(void *value, const msgpack_object_map *body, Arena *arena, Problem *problem);
 
 /* client_call(), and its reply as a struct of `size` bytes, zeroed before `read`: the pointer at `ret` gets
- * it, to be freed with answer_free(). As client_result(). */
+ * it, to be freed with the function of its type that ANSWER() defines. As client_result(). */
 int answer_call(LimpetClient *client, ClientCall *call, size_t size, AnswerRead *read, void *ret);
-void answer_free(void *value);
-
-/* The reply as one JSON object, to be freed with free(); NULL when out of memory. */
-char *answer_json(const void *value);

@@ -143,18 +143,8 @@ int limpet_set_network(LimpetClient *client, const char *session, const char *co
     if (!r && ret)
         *ret = network;
     else if (!r)
-        answer_free(network);
+        limpet_network_free(network);
     return r;
-}
-
-void limpet_network_free(LimpetNetwork *network)
-{
-    answer_free(network);
-}
-
-char *limpet_network_json(const LimpetNetwork *network)
-{
-    return answer_json(network);
 }
 
 /* ---- options ---- */

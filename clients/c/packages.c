@@ -56,13 +56,3 @@ int limpet_install(LimpetClient *client, const LimpetInstall *install, LimpetIns
     client_begin(client, &install_call.call, MSG_INSTALL, MsgInstall, &said);
     return answer_call(client, &install_call.call, sizeof(LimpetInstalled), read_installed, ret);
 }
-
-void limpet_installed_free(LimpetInstalled *installed)
-{
-    answer_free(installed);
-}
-
-char *limpet_installed_json(const LimpetInstalled *installed)
-{
-    return answer_json(installed);
-}

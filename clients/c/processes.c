@@ -176,16 +176,6 @@ int limpet_processes(LimpetClient *client, const char *session, LimpetProcesses 
     return answer_call(client, &call, sizeof(LimpetProcesses), read_processes, ret);
 }
 
-void limpet_processes_free(LimpetProcesses *processes)
-{
-    answer_free(processes);
-}
-
-char *limpet_processes_json(const LimpetProcesses *processes)
-{
-    return answer_json(processes);
-}
-
 /* ---- one of them ---- */
 
 static void begin_ask(LimpetClient *client, ClientCall *call, const char *session, const MsgProcessAsk *ask)
@@ -288,11 +278,6 @@ int limpet_process_output(LimpetClient *client, const char *session, const char 
 
     begin_ask(client, &call, session, &ask);
     return answer_call(client, &call, sizeof(LimpetOutput), read_output, ret);
-}
-
-void limpet_output_free(LimpetOutput *output)
-{
-    answer_free(output);
 }
 
 /* ---- ports ---- */

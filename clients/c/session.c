@@ -372,13 +372,3 @@ int limpet_sessions_all(LimpetClient *client, LimpetSessions **ret)
 {
     return list(client, true, ret);
 }
-
-void limpet_sessions_free(LimpetSessions *list)
-{
-    answer_free(list);
-}
-
-char *limpet_sessions_json(const LimpetSessions *list)
-{
-    return answer_json(list);
-}

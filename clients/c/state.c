@@ -78,16 +78,6 @@ int limpet_namespace(LimpetClient *client, const char *session, LimpetNamespace 
     return answer_call(client, &call, sizeof(LimpetNamespace), read_namespace, ret);
 }
 
-void limpet_namespace_free(LimpetNamespace *names)
-{
-    answer_free(names);
-}
-
-char *limpet_namespace_json(const LimpetNamespace *names)
-{
-    return answer_json(names);
-}
-
 /* ---- checkpoints ---- */
 
 static void read_checkpoint(LimpetCheckpoint *ret, const MsgCheckpoint *said, Arena *arena)
@@ -195,34 +185,4 @@ int limpet_drop(LimpetClient *client, const char *session, const char *checkpoin
 
     begin_target(client, &call, MSG_DROP, session, checkpoint);
     return client_result(client, client_call(client, &call, &reply));
-}
-
-void limpet_taken_free(LimpetTaken *taken)
-{
-    answer_free(taken);
-}
-
-void limpet_checkpoints_free(LimpetCheckpoints *checkpoints)
-{
-    answer_free(checkpoints);
-}
-
-void limpet_rollback_free(LimpetRollback *rollback)
-{
-    answer_free(rollback);
-}
-
-char *limpet_taken_json(const LimpetTaken *taken)
-{
-    return answer_json(taken);
-}
-
-char *limpet_checkpoints_json(const LimpetCheckpoints *checkpoints)
-{
-    return answer_json(checkpoints);
-}
-
-char *limpet_rollback_json(const LimpetRollback *rollback)
-{
-    return answer_json(rollback);
 }

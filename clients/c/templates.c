@@ -80,16 +80,6 @@ int limpet_templates(LimpetClient *client, LimpetTemplates **ret)
     return answer_call(client, &call, sizeof(LimpetTemplates), read_list, ret);
 }
 
-void limpet_templates_free(LimpetTemplates *templates)
-{
-    answer_free(templates);
-}
-
-char *limpet_templates_json(const LimpetTemplates *templates)
-{
-    return answer_json(templates);
-}
-
 int limpet_remove_template(LimpetClient *client, const char *name)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
