@@ -36,7 +36,7 @@ static void finder_deinit(Finder *finder)
 /* Returns whether a collection would do anything; at most one system call. */
 static bool finder_pending(const Finder *finder)
 {
-    return finder->scan || !list_empty(&finder->index.pending) || watch_pending(&finder->watch);
+    return finder->scan || !list_empty(&finder->index.pending) || watch_queued(finder->watch.fd) > 0;
 }
 
 static int push_place(Place **places, const char *path, unsigned depth)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/ioctl.h>
 
 #include "host/files/beneath.h"
 
@@ -99,23 +98,6 @@ int watch_add(Watch *watch, int dirfd, const char *path)
     return directory ? directory_rename(directory, path) : directory_add(watch, wd, path);
 }
 
-static size_t queued_bytes(int fd)
-{
-    int bytes = 0;
-
-    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
-}
-
-bool watch_fd_pending(int fd)
-{
-    return queued_bytes(fd) > 0;
-}
-
-bool watch_pending(const Watch *watch)
-{
-    return watch_fd_pending(watch->fd);
-}
-
 static void forget(Watch *watch, WatchedDirectory *directory)
 {
     tdelete(directory, &watch->directories, compare);
@@ -154,7 +136,7 @@ static int dispatch(Watch *watch, const struct inotify_event *event, const Watch
 int watch_read(Watch *watch, const WatchEvents *events, void *userdata)
 {
     _Alignas(struct inotify_event) char buffer[16384];
-    size_t left = queued_bytes(watch->fd); /* later events belong to the next time */
+    size_t left = watch_queued(watch->fd); /* later events belong to the next time */
 
     while (left > 0) {
         ssize_t n = read(watch->fd, buffer, sizeof(buffer));

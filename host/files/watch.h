@@ -3,6 +3,8 @@
  * directory that is moved makes the whole Watch worthless. */
 #pragma once
 
+#include <sys/ioctl.h>
+
 #include "proto/base/base.h"
 
 typedef struct Watch {
@@ -26,9 +28,13 @@ static inline bool watch_is_open(const Watch *watch)
  * 0, -ENOSPC when there are too many, -ENOMEM. */
 int watch_add(Watch *watch, int dirfd, const char *path);
 
-/* Returns whether events wait; one system call. The second is for callers that have only the descriptor. */
-bool watch_pending(const Watch *watch);
-bool watch_fd_pending(int fd);
+/* Bytes of the events that wait at its descriptor; one system call. */
+static inline size_t watch_queued(int fd)
+{
+    int bytes = 0;
+
+    return ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+}
 
 typedef struct WatchEvents {
     void (*changed)(void *userdata, const char *path);       /* perhaps: something other than a directory */

@@ -524,7 +524,10 @@ static void on_gone(void *userdata, Peer peer)
 
 static void on_taken(void *userdata, Peer peer)
 {
-    pieces_resume(userdata, peer);
+    Front *front = userdata;
+
+    if (!list_empty(&front->pieces))
+        pieces_resume(front, peer);
 }
 
 static const ListenerEvents listener_events = {

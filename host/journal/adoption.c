@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "host/call/record.h"
-#include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/journal/session_journal.h"
 #include "host/session/checkpoint_files.h"

@@ -94,14 +94,12 @@ void ended_deinit(Ended *ended)
 static int put_end_record(Journal *journal, const EndRecord *end_record)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
-
-    if (r == 0)
-        r = journal_write_end(&batch, &(JournalEnd){.name = text_of(end_record->name),
+    int r = journal_write_end(&batch, &(JournalEnd){.name = text_of(end_record->name),
                                                     .user = end_record->user,
                                                     .instance = text_of(end_record->instance),
                                                     .reason = text_of(end_record->reason),
                                                     .time = end_record->time});
+
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -117,9 +115,7 @@ static int put_stored(Journal *journal, void *userdata)
     list_foreach (call, &session->stored, Call, in_session) {
         Buf batch _cleanup_(buf_deinit) = BUF_NULL;
 
-        r = journal_batch(&batch);
-        if (r == 0)
-            r = session_journal_add_call(&batch, call);
+        r = session_journal_add_call(&batch, call);
         if (r == 0)
             r = journal_put(journal, &batch);
         if (r < 0)

@@ -64,11 +64,6 @@ int record_append(int *fd, uint64_t *size, const Buf *records)
 
 /* ---- writing ---- */
 
-int journal_batch(Buf *batch)
-{
-    return record_begin(batch);
-}
-
 int journal_put(Journal *journal, Buf *batch)
 {
     int r;
@@ -277,17 +272,21 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_PACKAGES] = "packages", [ENTRY_SAVED] = "saved",
 };
 
-/* Behind its size. */
-static int append(Buf *batch, const Schema *schema, const void *body)
+/* Behind its size, and the first of a batch behind that of the batch: of a `schema`, or as it is encoded. */
+static int append(Buf *batch, const Schema *schema, const void *body, size_t size)
 {
-    size_t begin = batch->size;
-    int r = record_begin(batch);
+    size_t before = batch->size, begin;
+    int r = before == 0 ? record_begin(batch) : 0;
 
+    begin = batch->size;
     if (r == 0)
-        r = schema_append(batch, schema, body);
+        r = record_begin(batch);
     if (r == 0)
-        return record_end(batch, begin);
-    batch->size = begin;
+        r = schema ? schema_append(batch, schema, body) : buf_append(batch, body, size);
+    if (r == 0)
+        r = record_end(batch, begin);
+    if (r < 0)
+        batch->size = before;
     return r;
 }
 
@@ -296,7 +295,7 @@ static int append(Buf *batch, const Schema *schema, const void *body)
     __extension__({                                                                                          \
         type entry_ = *(from);                                                                               \
         entry_.entry = text_of(names[kind]);                                                                 \
-        append(batch, SCHEMA(type), &entry_);                                                                \
+        append(batch, SCHEMA(type), &entry_, 0);                                                             \
     })
 
 int journal_write_session(Buf *batch, const JournalSession *session)
@@ -342,6 +341,11 @@ int journal_write_saved(Buf *batch, const JournalSaved *saved)
 int journal_write_plain(Buf *batch, EntryKind kind)
 {
     return APPEND(batch, kind, JournalPlain, &(JournalPlain){0});
+}
+
+int journal_write_copy(Buf *batch, const void *bytes, size_t size)
+{
+    return append(batch, NULL, bytes, size);
 }
 
 /* ---- reading entries ---- */

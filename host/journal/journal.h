@@ -57,9 +57,6 @@ struct Journal {
 
 #define JOURNAL_NULL ((Journal){.fd = -1})
 
-/* A batch is a Buf that begins with journal_batch and gets entries by the functions below. */
-int journal_batch(Buf *batch);
-
 /* Keeps a journal at `path` from now on and writes what is live. A failure is logged and not the caller's: it
  * costs what a killed controller would have left, and is tried again. -ENOMEM without a path. */
 int journal_open(Journal *journal, const char *path, JournalSnapshot snapshot, void *userdata);
@@ -152,7 +149,7 @@ static inline uid_t journal_user(uint64_t said, uid_t own)
 int journal_entry_decode(JournalEntry *ret, const void *bytes, size_t size, Problem *problem);
 void journal_entry_deinit(JournalEntry *entry);
 
-/* Each appends an entry to a batch. 0, -ENOBUFS or -ENOMEM. */
+/* Each appends an entry to a batch, which is empty at first. 0, -ENOBUFS or -ENOMEM. */
 int journal_write_session(Buf *batch, const JournalSession *session);
 int journal_write_branch(Buf *batch, const JournalBranch *branch);
 int journal_write_branch_closed(Buf *batch, uint64_t branch);
@@ -161,4 +158,5 @@ int journal_write_files(Buf *batch, const Buf *files); /* one encoded array */
 int journal_write_packages(Buf *batch, const char *packages);
 int journal_write_saved(Buf *batch, const JournalSaved *saved);
 int journal_write_end(Buf *batch, const JournalEnd *end);
-int journal_write_plain(Buf *batch, EntryKind kind); /* ENTRY_READY, ENTRY_CLOSING */
+int journal_write_plain(Buf *batch, EntryKind kind);                /* ENTRY_READY, ENTRY_CLOSING */
+int journal_write_copy(Buf *batch, const void *bytes, size_t size); /* an entry of another file */

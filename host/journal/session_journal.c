@@ -1,12 +1,232 @@
 #include "host/journal/session_journal.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
-#include "host/journal/history.h"
 #include "host/journal/journal.h"
 #include "host/session/session.h"
+
+/* ---- history: the calls of a sandbox in the order they ended, with their code, for `export` ----
+ *
+ * It lies beside the journal in a file of its own, to which is only appended, and goes with the session.
+ * Nothing here fails: what could not be written is missing.
+ *
+ *   entry    size (4 bytes, big endian), then one msgpack map (MsgHistory)
+ *
+ * From HISTORY_RECORDS bytes on entries come without their records, and at HISTORY_BYTES it ends with one
+ * that says so. */
+
+#define HISTORY_BYTES   (32u << 20)
+#define HISTORY_RECORDS (24u << 20)
+#define SUFFIX          ".history"
+
+typedef struct History {
+    int fd; /* -1: none is kept */
+    uint64_t size;
+    bool full;
+} History;
+
+#define HISTORY_NULL ((History){.fd = -1})
+
+/* Hidden, so that whoever looks for journals passes it over. */
+static void history_path(char *ret, size_t size, const Sandbox *sandbox)
+{
+    snprintf(ret, size, "%s/.%s" SUFFIX, sandbox->all->paths->journals, sandbox->files.id);
+}
+
+static void open_history(History *history, const Sandbox *sandbox, int flags)
+{
+    char path[PATH_MAX];
+
+    *history = HISTORY_NULL;
+    if (sandbox->ephemeral)
+        return;
+    history_path(path, sizeof(path), sandbox);
+    history->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+}
+
+/* An empty one; or that which an earlier controller has left, without what it wrote in part. */
+static void history_begin(History *history, const Sandbox *sandbox)
+{
+    open_history(history, sandbox, O_TRUNC);
+}
+
+/* The size of all whole entries. */
+static uint64_t whole_history(int fd)
+{
+    uint8_t head[RECORD_HEAD];
+    uint64_t at = 0;
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return 0;
+    while (pread(fd, head, RECORD_HEAD, (off_t)at) == RECORD_HEAD &&
+           record_size(head) <= (uint64_t)st.st_size - at - RECORD_HEAD)
+        at += RECORD_HEAD + record_size(head);
+    return at;
+}
+
+static void history_go_on(History *history, const Sandbox *sandbox)
+{
+    open_history(history, sandbox, 0);
+    if (history->fd < 0)
+        return;
+    history->size = whole_history(history->fd);
+    history->full = history->size >= HISTORY_BYTES;
+    if (ftruncate(history->fd, (off_t)history->size) < 0)
+        close_fd(&history->fd);
+}
+
+/* `leave`: it is the next controller's. Otherwise the file goes. */
+static void history_end(History *history, const Sandbox *sandbox, bool leave)
+{
+    char path[PATH_MAX];
+
+    if (history->fd < 0)
+        return;
+    close_fd(&history->fd);
+    history_path(path, sizeof(path), sandbox);
+    if (!leave)
+        unlink(path);
+}
+
+static bool ends_so(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+void history_sweep(const Paths *paths)
+{
+    DIR *journals = opendir(paths->journals);
+    const struct dirent *entry;
+
+    while (journals && (entry = readdir(journals))) {
+        const char *name = entry->d_name;
+        char journal[NAME_MAX + sizeof(JOURNAL_SUFFIX)];
+        struct stat st;
+
+        if (name[0] != '.' || !ends_so(name, SUFFIX))
+            continue;
+        snprintf(journal, sizeof(journal), "%.*s" JOURNAL_SUFFIX, (int)(strlen(name) - 1 - strlen(SUFFIX)),
+                 name + 1);
+        if (fstatat(dirfd(journals), journal, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            unlinkat(dirfd(journals), name, 0);
+    }
+    if (journals)
+        closedir(journals);
+}
+
+static void write_entry(History *history, const MsgHistory *entry)
+{
+    Buf out _cleanup_(buf_deinit) = BUF_NULL;
+
+    if (record_begin(&out) == 0 && body_encode(&out, MsgHistory, entry) == 0 && record_end(&out, 0) == 0)
+        record_append(&history->fd, &history->size, &out);
+}
+
+static void end_full(History *history)
+{
+    MsgHistory entry;
+
+    body_clear(&entry, MsgHistory);
+    entry.branch = 0;
+    entry.full = true;
+    history->full = true;
+    write_entry(history, &entry);
+}
+
+static void append_history(History *history, const MsgHistory *entry, size_t size)
+{
+    if (history->fd < 0 || history->full)
+        return;
+    if (history->size + size > HISTORY_BYTES)
+        end_full(history);
+    else
+        write_entry(history, entry);
+}
+
+/* The call has ended; its code is known unless an earlier controller sent it. */
+static void history_call(History *history, const Call *call)
+{
+    const Buf program = {.data = (uint8_t *)call->code, .size = call->code_size};
+    bool is_command = call->to_guest.lane == LANE_PROGRAM;
+    bool has_room = history->size + call->record.size <= HISTORY_RECORDS;
+    MsgHistory entry;
+
+    body_clear(&entry, MsgHistory);
+    entry.branch = call->to_guest.session->branch;
+    if (call->code && is_command)
+        entry.program = value_encoded(&program);
+    else if (call->code)
+        entry.code = (Text){call->code, call->code_size};
+    if (has_room)
+        entry.record = value_encoded(&call->record);
+    append_history(history, &entry, call->code_size + (has_room ? call->record.size : 0));
+}
+
+/* The variables of a branch are those after call `count` from now on, */
+static void history_back(History *history, uint64_t branch, uint64_t count)
+{
+    MsgHistory entry;
+
+    body_clear(&entry, MsgHistory);
+    entry.branch = branch;
+    entry.back_to = count;
+    append_history(history, &entry, 0);
+}
+
+/* or those of another branch. */
+static void history_committed(History *history, uint64_t branch, uint64_t from)
+{
+    MsgHistory entry;
+
+    body_clear(&entry, MsgHistory);
+    entry.branch = branch;
+    entry.committed = from;
+    append_history(history, &entry, 0);
+}
+
+static bool read_entry(int fd, uint64_t at, size_t size, Buf *ret)
+{
+    uint8_t *to = buf_reserve(ret, size);
+
+    if (!to || pread(fd, to, size, (off_t)at) != (ssize_t)size)
+        return false;
+    buf_commit(ret, size);
+    return true;
+}
+
+int history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret, uint32_t *ret_count)
+{
+    uint8_t head[RECORD_HEAD];
+    char path[PATH_MAX];
+
+    *ret_count = 0;
+    history_path(path, sizeof(path), sandbox);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    while (fd >= 0 && *ret_count < LIMIT_FILE_ENTRIES &&
+           pread(fd, head, RECORD_HEAD, (off_t)*at) == RECORD_HEAD) {
+        size_t size = record_size(head);
+
+        if (size > HISTORY_BYTES || (*ret_count > 0 && ret->size + size > most) ||
+            !read_entry(fd, *at + RECORD_HEAD, size, ret))
+            break;
+        if (wire_check(buf_head(ret) + ret->size - size, size) == -EBADMSG)
+            return -EBADMSG;
+        *at += RECORD_HEAD + size;
+        ++*ret_count;
+    }
+    return 0;
+}
+
+/* ---- what is written of a sandbox ---- */
 
 struct SessionJournal {
     Journal file;
@@ -129,10 +349,8 @@ int session_journal_add_call(Buf *batch, const Call *call)
 static int put_call(Journal *journal, const Call *call)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = session_journal_add_call(&batch, call);
 
-    if (r == 0)
-        r = session_journal_add_call(&batch, call);
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -163,10 +381,8 @@ static int put_all_calls(Journal *journal, const Session *root)
 static int put_files(Journal *journal, const Buf *files)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = journal_write_files(&batch, files);
 
-    if (r == 0)
-        r = journal_write_files(&batch, files);
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -195,15 +411,8 @@ static int put_arrays(Journal *journal, const Value *arrays)
 static int copy_entry(Journal *journal, const void *bytes, size_t size)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
-    size_t begin = batch.size;
+    int r = journal_write_copy(&batch, bytes, size);
 
-    if (r == 0)
-        r = record_begin(&batch);
-    if (r == 0)
-        r = buf_append(&batch, bytes, size);
-    if (r == 0)
-        r = record_end(&batch, begin);
     return r < 0 ? r : journal_put(journal, &batch);
 }
 
@@ -257,10 +466,8 @@ static int snapshot(Journal *journal, void *userdata)
 {
     Sandbox *sandbox = userdata;
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = write_life(&batch, sandbox);
 
-    if (r == 0)
-        r = write_life(&batch, sandbox);
     if (r == 0)
         r = journal_put(journal, &batch);
     if (r == 0 && sandbox->root)
@@ -269,6 +476,8 @@ static int snapshot(Journal *journal, void *userdata)
         r = put_reported(journal, sandbox);
     return r;
 }
+
+/* ---- when it is written ---- */
 
 void session_journal_path(char *ret, size_t size, const Paths *paths, const char *id)
 {
@@ -340,20 +549,16 @@ static void append(Sandbox *sandbox, Buf *batch, int r)
 void session_journal_claimed(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = sandbox->files.has_reported ? -EAGAIN : journal_batch(&batch);
+    int r = sandbox->files.has_reported ? -EAGAIN : write_life(&batch, sandbox);
 
-    if (r == 0)
-        r = write_life(&batch, sandbox);
     append(sandbox, &batch, r);
 }
 
 static void append_plain(Sandbox *sandbox, EntryKind kind)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = journal_write_plain(&batch, kind);
 
-    if (r == 0)
-        r = journal_write_plain(&batch, kind);
     append(sandbox, &batch, r);
 }
 
@@ -365,20 +570,16 @@ void session_journal_ready(Sandbox *sandbox)
 void session_journal_packages(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = journal_write_packages(&batch, sandbox->packages);
 
-    if (r == 0)
-        r = journal_write_packages(&batch, sandbox->packages);
     append(sandbox, &batch, r);
 }
 
 bool session_journal_saved(Sandbox *sandbox)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = write_saved(&batch, sandbox->root);
 
-    if (r == 0)
-        r = write_saved(&batch, sandbox->root);
     append(sandbox, &batch, r);
     return sandbox->session_journal && sandbox->session_journal->file.path &&
            !sandbox->session_journal->file.lost;
@@ -392,20 +593,16 @@ void session_journal_closing(Sandbox *sandbox)
 void session_journal_branch(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = write_branch(&batch, branch);
 
-    if (r == 0)
-        r = write_branch(&batch, branch);
     append(branch->sandbox, &batch, r);
 }
 
 void session_journal_branch_closed(const Session *branch)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
-    int r = journal_batch(&batch);
+    int r = journal_write_branch_closed(&batch, branch->branch);
 
-    if (r == 0)
-        r = journal_write_branch_closed(&batch, branch->branch);
     append(branch->sandbox, &batch, r);
 }
 
@@ -423,10 +620,8 @@ void session_journal_call(const Call *call)
 
     if (!sandbox->session_journal)
         return;
-    r = journal_batch(&batch);
-    if (r == 0)
-        r = session_journal_add_call(&batch, call);
-    if (r == 0)
+    r = session_journal_add_call(&batch, call);
+    if (r == 0 && !list_empty(&sandbox->files.noted))
         r = session_files_put_reported(&sandbox->files, add_files, &batch);
     append(sandbox, &batch, r);
     history_call(&sandbox->session_journal->history, call);

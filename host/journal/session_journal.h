@@ -1,5 +1,6 @@
 /* SessionJournal: what is written down of a sandbox in its journal (journal.h), and when; what for is
- * adoption.h's. Nothing here fails, as nothing does there: a sandbox without memory for one has none. */
+ * adoption.h's. And its history: the calls, with their code, for `export`. Nothing here fails, as nothing
+ * does there: a sandbox without memory for one has none. */
 #pragma once
 
 #include "host/call/call.h"
@@ -36,3 +37,10 @@ void session_journal_call(const Call *call);
 
 /* Its entry. 0, -ENOBUFS or -ENOMEM. */
 int session_journal_add_call(Buf *batch, const Call *call);
+
+/* Appends entries of its history from offset *at on to `ret`, as many as fit into `most` bytes and one at
+ * least; *at is where the next begins. 0; or -EBADMSG where no entry begins at *at. */
+int history_read(const Sandbox *sandbox, uint64_t *at, size_t most, Buf *ret, uint32_t *ret_count);
+
+/* Removes the histories of sessions that there are none of any more. */
+void history_sweep(const Paths *paths);

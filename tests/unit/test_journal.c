@@ -35,7 +35,7 @@ static int tear_down(void **state)
 
 static int make_batch(Buf *batch, uint64_t number, const char *padding)
 {
-    int r = journal_batch(batch);
+    int r = 0;
 
     for (uint64_t i = 0; r == 0 && i <= number % 3; i++)
         r = journal_write_branch(batch, &(JournalBranch){.branch = number + 1,

@@ -4,7 +4,7 @@
 #include "host/journal/journal.h"
 #include "tests/support/cmocka.h"
 
-#define SIZE_BYTES 4
+#define SIZE_BYTES (2 * RECORD_HEAD) /* of the batch, and of its entry */
 
 static Text text(const char *words)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "host/files/artifact_list.h"
-#include "host/files/watch.h"
 #include "proto/base/log.h"
 
 /* ---- asking ---- */
@@ -15,7 +14,7 @@ typedef struct FilesAsk {
     List link;           /* SessionFiles.asked */
     SessionFiles *files; /* NULL once they are gone */
     JobKind kind;
-    FilesPlace place; /* FILES_PLACES: both */
+    FilesPlace place; /* of what is published */
     union {
         FilesDone *done;
         FilesPublished *published;
@@ -56,17 +55,6 @@ static FilesAsk take_asked(void *userdata)
     list_remove(&ask->link);
     free(ask);
     return taken;
-}
-
-bool session_files_dirty(const SessionFiles *files, FilesPlace place)
-{
-    const PlaceWatch *watch = &files->watches[place];
-    const FilesAsk *ask;
-
-    list_foreach (ask, &files->asked, FilesAsk, link)
-        if (ask->place == place || ask->place == FILES_PLACES)
-            return true;
-    return watch->pending || watch_fd_pending(watch->fd);
 }
 
 /* ---- what was reported ---- */
@@ -137,10 +125,8 @@ int session_files_ask_reported(SessionFiles *files, FilesReported *done, void *u
 {
     const JobOf request = {.id = text_of(files->id)};
 
-    return ask(
-        files,
-        &(FilesAsk){.kind = JOB_BASELINE, .place = FILES_PLACES, .reported = done, .userdata = userdata},
-        &request, on_reported);
+    return ask(files, &(FilesAsk){.kind = JOB_BASELINE, .reported = done, .userdata = userdata}, &request,
+               on_reported);
 }
 
 /* ---- publishing ---- */
@@ -302,7 +288,7 @@ static void on_watched(void *userdata, FileServiceAnswer *answer)
 static int ask_watched(SessionFiles *files, JobKind kind, const void *request, FilesDone *done,
                        void *userdata, Problem *problem)
 {
-    const FilesAsk what = {.kind = kind, .place = FILES_PLACES, .done = done, .userdata = userdata};
+    const FilesAsk what = {.kind = kind, .done = done, .userdata = userdata};
 
     if (ask(files, &what, request, on_watched) == 0)
         return 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host/files/artifact_list.h"
+#include "host/files/watch.h"
 #include "host/file_service/client/file_service_client.h"
 #include "proto/base/list.h"
 
@@ -90,7 +91,12 @@ void session_files_leave(SessionFiles *files);
 /* ---- publishing ---- */
 
 /* Returns whether there may be something to publish: one system call when there is not. */
-bool session_files_dirty(const SessionFiles *files, FilesPlace place);
+static inline bool session_files_dirty(const SessionFiles *files, FilesPlace place)
+{
+    const PlaceWatch *watch = &files->watches[place];
+
+    return !list_empty(&files->asked) || watch->pending || watch_queued(watch->fd) > 0;
+}
 
 /* `list` is the callee's; NULL when nothing could be published, or was to be. The sandbox may be gone by
  * then. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "host/front/ops.h"
-#include "host/journal/history.h"
+#include "host/journal/session_journal.h"
 
 /* ---- namespace ---- */
 
