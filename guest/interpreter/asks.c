@@ -5,8 +5,7 @@
 #include <time.h>
 
 #include "guest/interpreter/link.h"
-#include "guest/interpreter/run.h"
-#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/values.h"
 #include "proto/base/clock.h"

@@ -4,28 +4,83 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/memory.h"
 #include "guest/interpreter/asks.h"
 #include "guest/interpreter/compile.h"
-#include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/errors.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/pyref.h"
 #include "guest/interpreter/output.h"
 
-static PyObject *runs; /* lives as long as the process */
+/* ---- errors ---- */
+
+static bool is_description(PyObject *object)
+{
+    return object && PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == 3 &&
+           PyUnicode_Check(PyTuple_GET_ITEM(object, 0)) && PyUnicode_Check(PyTuple_GET_ITEM(object, 1)) &&
+           PyUnicode_Check(PyTuple_GET_ITEM(object, 2));
+}
+
+/* Without Python code but the exception's own __str__, when the runtime was interrupted or broken. */
+static PyObject *describe_briefly(PyObject *exception)
+{
+    const char *name = strrchr(Py_TYPE(exception)->tp_name, '.');
+    _pyref_ PyObject *message = NULL;
+
+    name = name ? name + 1 : Py_TYPE(exception)->tp_name;
+    message = PyObject_Str(exception);
+    if (!message) {
+        PyErr_Clear();
+        message = PyUnicode_FromString("<exception str() failed>");
+    }
+    if (!message)
+        return NULL;
+    _pyref_ PyObject *text = PyUnicode_FromFormat("%s: %U\n", name, message);
+    return text ? Py_BuildValue("(sOO)", name, message, text) : NULL;
+}
+
+static PyObject *describe(PyObject *exception)
+{
+    PyObject *description;
+
+    if (!exception)
+        return Py_NewRef(runtime.last_resort);
+    guard_begin_runtime();
+    description = PyObject_CallOneArg(runtime.describe_error, exception);
+    if (!is_description(description)) {
+        PyErr_Clear();
+        Py_XDECREF(description);
+        description = describe_briefly(exception);
+    }
+    PyErr_Clear();
+    return description ? description : Py_NewRef(runtime.last_resort);
+}
+
+PyObject *error_take(void)
+{
+    _pyref_ PyObject *exception = py_take_exception();
+
+    return describe(exception);
+}
+
+PyObject *error_report(void)
+{
+    _pyref_ PyObject *exception = py_take_exception();
+    PyObject *description = describe(exception);
+    _pyref_ PyObject *done = exception ? PyObject_CallOneArg(runtime.keep_error, exception) : NULL;
+
+    PyErr_Clear();
+    return description;
+}
+
+/* ---- languages ---- */
+
+static PyObject *language; /* runs cells; NULL: Python does */
 
 void language_set(PyObject *function)
 {
-    Py_XSETREF(runs, Py_NewRef(function));
-}
-
-/* NULL: Python. */
-static PyObject *language_function(void)
-{
-    return runs;
+    Py_XSETREF(language, Py_NewRef(function));
 }
 
 static PyObject *look_up(PyObject *dict, PyObject **name, const char *text)
@@ -407,10 +462,9 @@ static PyObject *run_cell(const CellRequest *cell)
 
     if (!source)
         return NULL;
-    if (!language_function())
+    if (!language)
         return run_python(cell, source);
-    return PyObject_CallFunction(language_function(), "OK", source,
-                                 (unsigned long long)cell->execution_count);
+    return PyObject_CallFunction(language, "OK", source, (unsigned long long)cell->execution_count);
 }
 
 /* A fork that came back here instead of ending: it must not answer in its parent's name. */
@@ -478,12 +532,22 @@ static void close_script(void)
     PyErr_Clear();
 }
 
+static void begin_run(const CellRequest *cell)
+{
+    run.id = cell->id;
+    run.number++;
+    run.asks = cell->asks;
+    run.active = true;
+    run.spawned = false;
+}
+
 /* Ends the run first: a thread must not add to what is handed over, nor read the channel. */
 static void end_run(void)
 {
     guard_flush_replaced();
-    run_end();
-    waiters_end();
+    run.active = false;
+    if (run.asks)
+        waiters_end();
     fflush(stdout);
     PyThreadState *saved = PyEval_SaveThread();
     sinks_hand_over();
@@ -507,7 +571,7 @@ int cell_run(const CellRequest *cell, Buf *reply)
     double cpu = usage_now(&peak);
 
     guard_begin_cell();
-    run_begin(cell->id, cell->asks);
+    begin_run(cell);
     PyObject *value = run_cell(cell);
     if (getpid() != run.process)
         end_child(!value);

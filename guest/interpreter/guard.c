@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "guest/interpreter/runtime.h"
-#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/link.h"
 #include "guest/interpreter/pyref.h"
 
 /* The namespace of the module `builtins`. Names that a cell has added stay. */

@@ -2,28 +2,23 @@
  * and two pipes as 0, 1 and 2, their channel as 3 and the rings of its output as 4, already unprivileged and
  * in the session's directory. Its argument is the memory of the sandbox in bytes; without one, or with 0, it
  * is unlimited. */
-#include "guest/interpreter/main.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "guest/interpreter/asks.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
-#include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/errors.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/memory.h"
 #include "guest/interpreter/namespace_names.h"
-#include "guest/interpreter/oom_score.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/pyref.h"
 #include "guest/interpreter/link.h"
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/serve.h"
 #include "proto/limits.h"
@@ -474,7 +469,7 @@ static int fail(const char *reason)
     return EXIT_FAILURE;
 }
 
-int interpreter_main(int argc, char **argv)
+static int run_interpreter(int argc, char **argv)
 {
     uint64_t memory = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     Problem problem = PROBLEM_NULL;
@@ -488,9 +483,58 @@ int interpreter_main(int argc, char **argv)
         return fail("out of memory");
     if (start_python(&problem) < 0)
         return fail(problem.text);
-    crash_init();
+    sinks_mark_before_crashes();
     if (reply_ready(0, &(Notes){.n = 0}, NULL) == 0)
         serve();
     /* Nobody is left to answer. Threads of cells may never end, so nothing waits for them. */
     _exit(EXIT_SUCCESS);
 }
+
+#if LIMPET_EMBEDS_PYTHON
+
+/* A program of its own, linked to libpython: where Python's own is not installed, and for sanitizers, which
+ * have to be the first in their process. */
+int main(int argc, char **argv)
+{
+    return run_interpreter(argc, argv);
+}
+
+#else
+
+typedef int Main(int argc, char **argv, char **environment);
+typedef int Start(Main *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                  void (*end)(void), void *stack);
+
+__attribute__((visibility("default"))) Start __libc_start_main;
+
+/* Takes this library out of the environment: programs that cells start are not to begin like this. */
+static void forget_library(void)
+{
+    const char *value = getenv("LD_PRELOAD");
+    const char *rest = value ? strchr(value, ':') : NULL;
+
+    if (rest)
+        setenv("LD_PRELOAD", rest + 1, 1);
+    else
+        unsetenv("LD_PRELOAD");
+}
+
+static int begin(int argc, char **argv, char **environment)
+{
+    forget_library();
+    prctl(PR_SET_NAME, "limpet-interpreter");
+    return run_interpreter(argc, argv);
+}
+
+/* The dynamic linker finds this before the C library's and calls it as Python's program begins: what it is
+ * given to run is not Python's main(), but ours. */
+int __libc_start_main(Main *unused, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*end)(void), void *stack)
+{
+    Start *real;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "__libc_start_main");
+    return real(begin, argc, argv, init, fini, end, stack);
+}
+
+#endif

@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "guest/interpreter/run.h"
+#include "guest/interpreter/runtime.h"
 #include "guest/interpreter/values.h"
 #include "proto/base/base.h"
 
@@ -166,12 +167,33 @@ void sinks_hand_over(void)
     }
 }
 
-void sinks_mark(void)
+/* Fatal signals */
+
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static struct sigaction before_fatal[ARRAY_SIZE(fatal)];
+
+/* Writes a mark for what has none. faulthandler, which writes to the descriptor itself, is let in at once,
+ * and ends the process. */
+static void on_fatal(int number)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sinks); i++) {
         if (sinks[i].shared && unmarked(&sinks[i]) > 0)
             write_mark(&sinks[i], position(&sinks[i].ring->head));
     }
+    for (size_t i = 0; i < ARRAY_SIZE(fatal); i++) {
+        if (fatal[i] == number)
+            sigaction(number, &before_fatal[i], NULL);
+    }
+    raise(number);
+}
+
+void sinks_mark_before_crashes(void)
+{
+    struct sigaction action = {.sa_handler = on_fatal, .sa_flags = SA_ONSTACK | SA_NODEFER};
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
+        sigaction(fatal[i], &action, &before_fatal[i]);
 }
 
 /* Forks */

@@ -63,8 +63,9 @@ void sinks_flush(void);
  * nobody writes, and flushes only what is not shared. */
 void sinks_hand_over(void);
 
-/* Before the end that a signal brings: a mark for what has none. For a signal handler. */
-void sinks_mark(void);
+/* Once, when Python's faulthandler is there: what was printed before a fatal signal comes before the
+ * traceback that it writes. */
+void sinks_mark_before_crashes(void);
 
 /* `_limpet.Stream`, what is below sys.stdout and sys.stderr: a stream of bytes that puts them into a sink,
  * and cannot be closed. */

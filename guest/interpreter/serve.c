@@ -8,12 +8,9 @@
 #include <unistd.h>
 
 #include "guest/interpreter/link.h"
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/checkpoint.h"
-#include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/errors.h"
 #include "guest/interpreter/guard.h"
 #include "guest/interpreter/namespace_names.h"
 #include "guest/interpreter/pyref.h"

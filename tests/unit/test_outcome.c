@@ -1,4 +1,4 @@
-/* guest/supervisor/call/result.h, branch/state_change.h and interpreter/environment.h: pure decisions. */
+/* guest/supervisor/call/result.h, branch/branch.h and interpreter/environment.h: pure decisions. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

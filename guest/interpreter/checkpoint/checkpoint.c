@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 
 #include "guest/interpreter/link.h"
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/call.h"
 #include "guest/interpreter/checkpoint/frozen_main.h"
@@ -21,9 +20,8 @@
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/compile.h"
-#include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/oom_score.h"
+#include "guest/interpreter/memory.h"
 #include "guest/interpreter/output.h"
 #include "guest/interpreter/pyref.h"
 #include "proto/base/clock.h"

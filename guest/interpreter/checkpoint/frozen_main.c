@@ -12,8 +12,7 @@
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/surroundings.h"
 #include "guest/interpreter/checkpoint/threads.h"
-#include "guest/interpreter/descriptors.h"
-#include "guest/interpreter/oom_score.h"
+#include "guest/interpreter/memory.h"
 #include "guest/interpreter/output.h"
 #include "proto/wire.h"
 
@@ -86,8 +85,8 @@ static int settle(CheckpointInfo *copied, uint64_t id, int channel)
         sinks_leave();
     openfiles_release(&copied->files);
     sharedmemory_leave(&copied->shared);
-    oom_score_checkpoint(
-        copied->ends_first); /* once more for root, as a handler of the fork has changed it */
+    /* Once more for root, as a handler of the fork has changed it. */
+    oom_score_checkpoint(copied->ends_first);
     int r = fork_adopted(copied->supervisor);
     return r < 0 ? r : send_frozen(id);
 }

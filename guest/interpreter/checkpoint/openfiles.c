@@ -17,7 +17,7 @@
 #include <sys/un.h>
 
 #include "guest/interpreter/checkpoint/no_malloc.h"
-#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/link.h"
 
 /* Opens what the kernel tells about a descriptor: 0 or a negative errno. */
 static int open_fdinfo(Lines *ret, int fd)

@@ -6,13 +6,11 @@
 #include <sys/random.h>
 
 #include "guest/interpreter/link.h"
-#include "guest/interpreter/run.h"
 #include "guest/interpreter/runtime.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
-#include "guest/interpreter/descriptors.h"
 #include "guest/interpreter/guard.h"
-#include "guest/interpreter/oom_score.h"
+#include "guest/interpreter/memory.h"
 #include "guest/interpreter/output.h"
 
 /* The global generators of random numbers across a fork, where Python seeds that of `random` anew. */

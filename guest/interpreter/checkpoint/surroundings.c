@@ -16,7 +16,7 @@
 
 #include "guest/interpreter/checkpoint/no_malloc.h"
 #include "guest/interpreter/checkpoint/fork.h"
-#include "guest/interpreter/descriptors.h"
+#include "guest/interpreter/link.h"
 #include "proto/limits.h"
 
 /* As struct sigaction of the kernel, whose C library's is another one and lacks two signals. */

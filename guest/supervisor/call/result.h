@@ -1,11 +1,11 @@
 /* Result of a call: what it asks and shows while it runs, and how it ended in the terms of the record, with
- * the error in plain words. What became of the variables is another matter (state_change.h), told once it is
+ * the error in plain words. What became of the variables is another matter (branch.h), told once it is
  * certain. */
 #pragma once
 
 #include <sys/types.h>
 
-#include "guest/supervisor/branch/state_change.h"
+#include "guest/supervisor/branch/branch.h"
 #include "guest/supervisor/checkpoint/checkpoint.h"
 #include "guest/supervisor/link/link.h"
 #include "proto/ask_mode.h"

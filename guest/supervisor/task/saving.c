@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "guest/channel.h"
-#include "guest/supervisor/branch/unreported.h"
 #include "guest/supervisor/task/task.h"
 #include "proto/base/clock.h"
 

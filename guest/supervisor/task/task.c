@@ -350,12 +350,6 @@ void task_cancel(Tasks *tasks, const char *why)
 }
 
 /* Its interpreter gives it up for the next message. */
-void tasks_give_way(Tasks *tasks)
-{
-    if (tasks->task.adds)
-        task_cancel(tasks, "the session is in use again");
-}
-
 /* Variables that are being loaded come in any case. */
 void tasks_on_controller_lost(Tasks *tasks)
 {

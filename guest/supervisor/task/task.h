@@ -85,9 +85,6 @@ static inline bool tasks_are_active(const Tasks *tasks)
 /* Returns whether the one under way is about that branch. */
 bool tasks_are_about(const Tasks *tasks, const Branch *branch);
 
-/* Something else is asked for, to which one gives way that only adds. */
-void tasks_give_way(Tasks *tasks);
-
 /* Nobody waits for its answer, and what the next controller asks for need not either. */
 void tasks_on_controller_lost(Tasks *tasks);
 
@@ -117,6 +114,14 @@ void task_done(Tasks *tasks);
 void task_refuse(Tasks *tasks, ErrorCode code, const char *format, ...) _printf_(3, 4);
 /* Ends the task that is under way with an error, because what it was about is gone. */
 void task_cancel(Tasks *tasks, const char *why);
+
+/* Something else is asked for, to which one gives way that only adds. */
+static inline void tasks_give_way(Tasks *tasks)
+{
+    if (tasks->task.adds)
+        task_cancel(tasks, "the session is in use again");
+}
+
 /* Sends the task's answer, a `type`. 0, or as link_say(). */
 #define task_answer(tasks, id, type, from) link_reply((tasks)->link, id, type, from)
 

@@ -7,7 +7,6 @@ A crash, a reset or a rollback of Python leaves the browser and its pages alone,
 Screenshots, PDFs and downloads are shown and land in /session/artifacts, unless another path is given.
 """
 
-from limpet_browser._asking import PORT, BrowserError, endpoint
-from limpet_browser._connections import async_browser, async_page, browser, page
+from limpet_browser._connections import PORT, BrowserError, async_browser, async_page, browser, endpoint, page
 
 __all__ = ["PORT", "BrowserError", "async_browser", "async_page", "browser", "endpoint", "page"]

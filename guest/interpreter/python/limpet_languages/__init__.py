@@ -19,7 +19,7 @@ In an argv `{here}` is that folder, `{file}` the source, `{program}` where the c
 import re
 
 import _limpet
-from limpet_languages import bash, live, programs
+from limpet_languages import live, programs
 from limpet_languages.described import HERE, all_described, here, is_here
 
 
@@ -53,7 +53,7 @@ class Mixed:
 def driver_of(language):
     driver = language.get("driver")
     if driver == "bash":
-        return bash.Bash()
+        return live.Bash()
     if not driver:
         return programs.Programs(language)
     cells = live.Live([word.format(here=HERE) for word in driver])

@@ -74,3 +74,68 @@ class Live:
         if answer.get("result") is not None:
             return Value(str(answer["result"]), answer.get("data"))
         return None
+
+
+# bash: one shell for all cells, which keeps variables, functions, options and the working directory.
+
+# A shell that takes commands from a pipe as it does from a person: an interrupt ends what runs, and not the shell.
+ARGV = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
+BEGIN = "PS1= PS2=; unset HISTFILE; set +m +o history +o histexpand"
+
+
+def nowhere(data):
+    """What it says of having no terminal."""
+
+
+class Bash:
+    def __init__(self):
+        self.child = None
+
+    def start(self):
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        self.cell = os.memfd_create("cell")
+        try:
+            with library.Library():
+                child = Child(ARGV, (nowhere, nowhere), stdin=commands, pass_fds=(answers, self.cell))
+        finally:
+            os.close(commands)
+            os.close(answers)
+        child.watch(self.answers)
+        self.tell = f"\nprintf '%s\\n' $? >&{answers}\n"
+        with child:
+            self.ask(child, BEGIN)
+        child.takers = dict(zip(child.takers, CELL))
+        self.child = child
+
+    def ask(self, child, command):
+        """The status of a command."""
+        self.send((command + self.tell).encode("utf-8", "surrogateescape"))
+        answer = os.read(self.answers, 64) if child.wait() else b""
+        if not answer:
+            end_like(child.process)
+        return answer.decode("ascii", "replace").strip()
+
+    def send(self, data):
+        while data:
+            data = data[os.write(self.commands, data) :]
+
+    def write(self, code):
+        """The shell reads all of a file before it runs any of it: one file does for all cells. It has no name, so that
+        none is left wherever the interpreter ends."""
+        data = code.encode("utf-8", "surrogateescape")
+        at = 0
+        while at < len(data):
+            at += os.pwrite(self.cell, data[at:], at)
+        os.ftruncate(self.cell, at)  # what it holds of a longer cell
+
+    def run(self, code, number):
+        if self.child is None:
+            self.start()
+        self.child.drain()
+        self.write(code)
+        with self.child:
+            status = self.ask(self.child, f". /proc/self/fd/{self.cell} </dev/null")
+        if status != "0":
+            message = f"the last command ended with exit code {status}"
+            raise Foreign("ExitStatus", message, f"ExitStatus: {message}\n")

@@ -4,7 +4,7 @@ import linecache
 import os
 import sys
 
-from limpet_runtime import advice, library
+from limpet_runtime import library
 
 OURS = (
     os.path.dirname((lambda: None).__code__.co_filename) + os.sep,  # also where there are no files of it
@@ -16,6 +16,21 @@ CELL = "<cell "
 
 # Frames of one traceback that are looked at; of a deeper recursion only the innermost.
 FRAMES_MAX = 3000
+
+# Of `limpet image build --with data`, by the names of their modules.
+DATA = ("altair", "duckdb", "polars", "pptx", "reportlab")
+# Packages that are called otherwise than their modules.
+PACKAGES = {
+    "Crypto": "pycryptodome",
+    "cv2": "opencv-python-headless",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "git": "GitPython",
+    "jwt": "PyJWT",
+    "magic": "python-magic",
+    "pptx": "python-pptx",
+    "skimage": "scikit-image",
+}
 
 usual_hooks = (sys.excepthook, sys.__excepthook__)
 traceback = None  # a copy of our own, from the first error on
@@ -48,6 +63,53 @@ def depth(tb):
     return n
 
 
+def causes(error):
+    """The error, and what it came of."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def missing(error):
+    """The module that there is none of, as the error or what it came of says; None: that is not why."""
+    if not isinstance(error, ImportError):
+        return None
+    for each in causes(error):
+        if isinstance(each, ModuleNotFoundError) and isinstance(each.name, str) and each.name.isidentifier():
+            return each.name
+    return None
+
+
+def is_cut_off(error):
+    """Whether a name of the network was looked up where there is none."""
+    looked_up = any((type(each).__module__, type(each).__name__) == ("socket", "gaierror") for each in causes(error))
+    if not looked_up or "http_proxy" in os.environ:
+        return False
+    try:
+        with open("/proc/net/dev", encoding="ascii") as file:
+            interfaces = file.read().splitlines()[2:]
+    except OSError:
+        return False
+    return all(line.strip().startswith("lo:") for line in interfaces)
+
+
+def advice(error):
+    """What to do about an error that the sandbox explains, a package that is not there or a network: a sentence, or None."""
+    if is_cut_off(error):
+        return "This session has no network: open one with network={'allow': ['HOST']}, or put the data into this one from outside."
+    name = missing(error)
+    if name is None or name in sys.stdlib_module_names or name.startswith("limpet"):
+        return None
+    package = PACKAGES.get(name, name)
+    if name in DATA:
+        return f"{package} can be added: session.install([{package!r}]) for this session, `limpet image build --with data` for an image."
+    if name in PACKAGES:
+        return f"{package} can be added: session.install([{package!r}]) for this session."
+    return f"If {name} is a package, it can be added: session.install([{name!r}]) for this session."
+
+
 def complete_syntax_error(error):
     """Errors that the compiler finds after parsing come without their line, which only files have."""
     if error.text is None and isinstance(error.filename, str) and isinstance(error.lineno, int):
@@ -69,8 +131,8 @@ def format_full(error):
     limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
     report = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
     trim_all(report)
-    what = advice.on(error)
-    return "".join(report.format()) + (f"{what}\n" if what else "")
+    todo = advice(error)
+    return "".join(report.format()) + (f"{todo}\n" if todo else "")
 
 
 def format_frame(filename, line, name):

@@ -4,7 +4,7 @@ import _frozen_importlib_external as files
 import linecache
 import sys
 
-from limpet_runtime import aio, asks, display, figures, interactive, library
+from limpet_runtime import aio, asks, display, figures, library
 from limpet_runtime.errors import CELL
 
 # Where the source of a class of the cells is: functions say it themselves, a class has no more than its module.
@@ -84,7 +84,7 @@ ADAPT = {
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
     "multiprocessing.spawn": (None, adapt_spawn),
     "IPython.core.display_functions": (None, display.adapt_ipython),
-    **{name: (None, adapt) for name, adapt in interactive.ADAPT.items()},
+    **{name: (None, adapt) for name, adapt in figures.ADAPT.items()},
 }
 
 

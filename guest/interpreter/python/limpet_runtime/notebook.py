@@ -4,7 +4,7 @@ import builtins
 import sys
 
 import _limpet
-from limpet_runtime import comms, display, hooks, interactive
+from limpet_runtime import comms, display, figures, hooks
 
 KEPT = 1000  # results
 
@@ -28,7 +28,7 @@ ADAPT = {
     "comm": comms.adapt_comm,
     "IPython.core.getipython": adapt_ipython,
     "ipywidgets": comms.adapt_ipywidgets,
-    **interactive.NOTEBOOK,
+    **figures.NOTEBOOK,
 }
 
 
