@@ -65,14 +65,15 @@ def test_a_copy_of_a_copy_of_a_copy(native):
         assert current.value("native.pool_sum(3)") == 5
 
 
+@pytest.mark.parametrize("rounds", [3, pytest.param(15, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "kind, threads",
     [("allocate", 3), ("lock_twice", 2), ("write_and_read", 2), ("bear", 2), ("small_stack", 2), ("wait_in_kernel", 1), ("flood", 1)],
 )
-def test_threads_that_never_pause(native, kind, threads):
+def test_threads_that_never_pause(native, kind, threads, rounds):
     """Whatever they are at, locks of the C library's allocator included."""
     native.value(f"native.busy_start(b'{kind}', {threads})")
-    for _ in range(15):
+    for _ in range(rounds):
         frozen = native.checkpoint()
         restored = frozen.restore()
         assert restored.value(ON) == 0
@@ -193,7 +194,7 @@ def serve():
     while True: out.put(jobs.get() + 1)
 for f in spin, spin, serve: threading.Thread(target=f, daemon=True).start()
 """)
-    for _ in range(10):
+    for _ in range(3):
         for peer in comes_back(session):
             assert peer.value("jobs.put(1); out.get()") == 2
         for frozen in session.frozen:
@@ -262,7 +263,7 @@ def work():
     while True: m @ m; count[0] += 1
 threading.Thread(target=work, daemon=True).start()
 """)
-        for _ in range(10):
+        for _ in range(3):
             for peer in comes_back(interpreter):
                 code = "n = count[0]; r = float((m @ m)[0, 0])\nwhile count[0] < n + 3: time.sleep(0.001)\nr"
                 assert peer.value(code) == 300.0

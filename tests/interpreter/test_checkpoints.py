@@ -55,13 +55,13 @@ def test_a_copy_of_a_copy_of_a_copy(session):
     assert session.value("trail") == [0]
 
 
-def test_two_hundred_rounds(tmp_path):
+def test_fifty_rounds(tmp_path):
     interpreter = Interpreter(tmp_path)
     interpreter.run("import random\nx = {}; random.seed(1)")
     expected = {}
     peers = [interpreter]
     try:
-        for i in range(200):
+        for i in range(50):
             current = peers[-1]
             current.run(f"x[{i}] = 'v' * {i}")
             expected[i] = "v" * i
@@ -71,7 +71,7 @@ def test_two_hundred_rounds(tmp_path):
             assert frozen.drop() == 0
             current.end()
             assert peers[-1].value("x") == expected
-        assert peers[-1].value("random.randrange(10**9), len(x)") == (_second_of_seed_one(), 200)
+        assert peers[-1].value("random.randrange(10**9), len(x)") == (_second_of_seed_one(), 50)
     finally:
         for peer in peers:
             peer.frozen.clear()

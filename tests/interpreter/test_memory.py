@@ -29,7 +29,7 @@ def test_a_single_large_object(session):
     [
         pytest.param("while True: hoard.append([1])", marks=pytest.mark.long),
         "while True: hoard.append(bytearray(1 << 20))",
-        "while True: hoard.append(bytearray(1 << 12))",
+        pytest.param("while True: hoard.append(bytearray(1 << 12))", marks=pytest.mark.long),
         "while True: hoard.append(str(len(hoard)))",
         "while True: hoard = [hoard]",
         pytest.param("hoard = {}\nwhile True: hoard[len(hoard)] = 1.5", marks=pytest.mark.long),
@@ -71,7 +71,7 @@ for thread in threads: thread.join()
     assert small.run(code).error is None
 
 
-@pytest.mark.parametrize("memory, least", [(128, 80), (256, 205), (512, 435), (1024, 885)])
+@pytest.mark.parametrize("memory, least", [(128, 80), (1024, 885)])
 def test_how_much_of_it_cells_can_have(tmp_path, memory, least):
     interpreter = Interpreter(tmp_path, memory=memory * MIB)
     try:

@@ -8,13 +8,13 @@ import pytest
 from limpet.jupyter import _frame, _widgets
 from tests.support.jupyter import FIGURES
 
-
 BEGIN = f"import sys; sys.path.insert(1, {str(FIGURES)!r})\nimport ipywidgets as w"
 CONTROLS = "@jupyter-widgets/controls"
 
 
 @pytest.fixture
 def notebook(own_notebook):
+    assert FIGURES, "sessions find no ipywidgets: scripts/environment figures"
     notebook = own_notebook()
     notebook.run(BEGIN)
     return notebook

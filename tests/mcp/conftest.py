@@ -79,10 +79,9 @@ class Called:
         return [block for block in self.content if block.type == kind]
 
 
-@pytest.fixture
-def connected(limpetd, preloaded, monkeypatch):  # noqa: F811
+@pytest.fixture(scope="package")
+def connected(limpetd, preloaded):  # noqa: F811
     """connected(*options, mode=..., **callbacks): a context manager with a Session."""
-    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)  # its own way to end takes what it takes
 
     @contextlib.asynccontextmanager
     async def connected(*options, mode="auto", controller=limpetd, **callbacks):
@@ -91,4 +90,13 @@ def connected(limpetd, preloaded, monkeypatch):  # noqa: F811
         async with Client(stdio_client(server), mode=mode, **callbacks) as client:
             yield Session(client)
 
-    return connected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)  # its own way to end takes what it takes
+        yield connected
+
+
+@pytest.fixture(scope="module")
+async def server(connected, anyio_backend):
+    """A connection that tests share which leave nothing behind that others notice."""
+    async with connected() as server:
+        yield server

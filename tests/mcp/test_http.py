@@ -78,8 +78,15 @@ def names(gateway, key):
 
 
 async def test_a_session_over_http(gateway, mode, name):
+    heard = []
+
+    async def progress(count, total, message):
+        heard.append(message)
+
     async with over_http(gateway, gateway.anna, name, mode) as server:
         assert (await server.run("x = 6 * 7; x")).data["result"] == "42"
+        await server.run("print('live')", progress_callback=progress)
+        assert "".join(heard) == "live\n"
         assert (await server.run(PNG)).of("image")
         made = await server.run("open('artifacts/a.txt', 'w').write('hello')")
         assert made.data["session"] == name and list(made.data["artifacts"].values()) == ["limpet://artifacts/a.txt"]
@@ -92,8 +99,8 @@ async def test_a_session_over_http(gateway, mode, name):
         http.delete(f"/v1/sessions/{name}")
 
 
-async def test_a_session_named_in_a_header(gateway, mode, name):
-    async with over_http(gateway, gateway.anna, mode=mode, headers={"Limpet-Session": name}) as server:
+async def test_a_session_named_in_a_header(gateway, name):
+    async with over_http(gateway, gateway.anna, headers={"Limpet-Session": name}) as server:
         assert (await server.run("1")).data["session"] == name
     with gateway.client(gateway.anna) as http:
         assert http.delete(f"/v1/sessions/{name}").status_code == 204
@@ -267,25 +274,18 @@ def test_a_client_that_reads_slowly_holds_up_nobody(gateway, name):
         slow.delete(f"/v1/sessions/{name}")
 
 
-async def test_input_and_forms(gateway, mode, name):
-    async def answer(context, params):
-        return types.ElicitResult(action="accept", content={"line": "Ada"})
-
-    async with over_http(gateway, gateway.anna, name, mode, elicitation_callback=answer) as server:
-        assert (await server.run("input('Name? ')")).data["result"] == "'Ada'"
-    with gateway.client(gateway.anna) as http:
-        http.delete(f"/v1/sessions/{name}")
-
-
-async def test_approval(own_gateway, mode, tmp_path):
+async def test_questions_over_http(own_gateway, mode, tmp_path):
     (tmp_path / "tools.py").write_text("def price(what): return len(what)\ndef buy(what): return [what]\n")
     gateway, asked = own_gateway("--mcp-tools", str(tmp_path / "tools.py"), "--mcp-allow", "price"), []
 
     async def answer(context, params):
+        if "Name?" in params.message:
+            return types.ElicitResult(action="accept", content={"line": "Ada"})
         asked.append(params.message)
         return types.ElicitResult(action="accept", content={"allow": len(asked) == 1})
 
     async with over_http(gateway, session="one", mode=mode, elicitation_callback=answer) as server:
+        assert (await server.run("input('Name? ')")).data["result"] == "'Ada'"
         assert (await server.run("import limpet_tools\nlimpet_tools.price('tea')")).data["result"] == "3" and not asked
         assert (await server.run("limpet_tools.buy('tea')")).data["result"] == "['tea']" and "buy('tea')" in asked[0]
         assert "PermissionError" in (await server.run("limpet_tools.buy('tea')")).text
@@ -296,19 +296,6 @@ def test_wrong_functions(tmp_path, tools, allowed, said):
     options = [*(["--mcp-tools", tools] if tools else []), "--mcp-allow", allowed, "--port", "0", "--state-dir", str(tmp_path)]
     done = subprocess.run([sys.executable, "-m", "limpet.serve", *options], env=environment(), capture_output=True, text=True)
     assert done.returncode == 2 and said in done.stderr
-
-
-async def test_progress(gateway, mode, name):
-    seen = []
-
-    async def progress(count, total, message):
-        seen.append(message)
-
-    async with over_http(gateway, gateway.anna, name, mode) as server:
-        await server.call("run_python", code="print('live')", progress_callback=progress)
-    assert "".join(seen) == "live\n"
-    with gateway.client(gateway.anna) as http:
-        http.delete(f"/v1/sessions/{name}")
 
 
 async def test_the_end_of_the_gateway(own_gateway, limpetd):

@@ -12,7 +12,7 @@ import time
 import anyio
 import pytest
 
-from .conftest import command, environment
+from .conftest import arguments, command, environment
 
 pytestmark = pytest.mark.anyio
 
@@ -34,9 +34,9 @@ def exists(session, path):
 class Raw:
     """The server as a process, spoken to by hand."""
 
-    def __init__(self, arguments, **options):
+    def __init__(self, arguments):
         self.process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True, **options
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True
         )
         self.send("initialize", 0, protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "raw", "version": "1"})
         assert self.answer()["result"]["serverInfo"]["name"] == "limpet"
@@ -62,11 +62,12 @@ class Raw:
 
 
 @pytest.fixture
-def raw(limpetd):
+def raw(limpetd, preloaded):
     servers = []
 
-    def start(*options):
-        servers.append(Raw(command(limpetd, *options)))
+    def start(*options, whole=False):
+        started = command(limpetd, *options) if whole else preloaded.command(*arguments(limpetd, *options))
+        servers.append(Raw(started))
         return servers[-1]
 
     yield start
@@ -132,7 +133,7 @@ async def test_a_cancelled_command_is_interrupted(connected, client, name):
 @pytest.mark.parametrize("how", ["close", "kill", "close output", "terminate"])
 async def test_a_client_that_vanishes(raw, limpetd, client, how):
     """In the middle of a call: its pipes are closed, or the server is told to end."""
-    server = raw("--timeout", "600")
+    server = raw("--timeout", "600", whole=how == "terminate")  # whose status is its own
     server.run("1")
     name = server.answer()["result"]["structuredContent"]["session"]
     server.run(LOOP)
@@ -167,8 +168,8 @@ async def test_calls_of_a_named_session_end_with_the_client(raw, client, name):
         assert session.run("1").result == "1"
 
 
-async def test_no_controller(connected, limpetd, tmp_path, mode):
-    async with connected("--address", str(tmp_path / "nobody"), mode=mode) as server:
+async def test_no_controller(connected, limpetd, tmp_path):
+    async with connected("--address", str(tmp_path / "nobody")) as server:
         assert len((await server.client.list_tools()).tools) == 10
         failed = await server.run("1")
         assert failed.failed and failed.text.startswith("Unavailable: ") and "nobody" in failed.text

@@ -40,22 +40,21 @@ async def test_input(connected, mode):
         assert said.data["execution_count"] == 1  # the code ran once
 
 
-@pytest.mark.parametrize("answer", ["decline", "cancel"])
-async def test_input_without_an_answer(connected, mode, answer):
-    async with connected(mode=mode, elicitation_callback=User(answer)) as server:
-        assert (await server.run("input()")).data["error"]["name"] == "EOFError"
-
-
-async def test_a_client_without_forms(connected, mode):
-    async with connected(mode=mode) as server:
-        assert (await server.run("input()")).data["error"]["name"] == "EOFError"
-
-
-async def test_secrets_are_not_asked_for(connected, mode):
-    user = User()
+async def test_input_without_an_answer(connected, mode):
+    """Secrets are not even asked for."""
+    user = User("decline", "cancel")
     async with connected(mode=mode, elicitation_callback=user) as server:
-        assert (await server.run("import getpass; getpass.getpass()")).data["error"]["name"] == "EOFError"
-        assert user.asked == []
+        for code in ("input()", "input()", "import getpass; getpass.getpass()"):
+            assert (await server.run(code)).data["error"]["name"] == "EOFError"
+        assert len(user.asked) == 2
+
+
+async def test_a_client_without_forms(connected, mode, tools):
+    async with connected("--tools", tools, "--allow", "price", mode=mode) as server:
+        assert (await server.run("input()")).data["error"]["name"] == "EOFError"
+        assert (await server.run("import limpet_tools\nlimpet_tools.price('tea')")).data["result"] == "3"
+        denied = await server.run("limpet_tools.buy('tea')")
+        assert denied.failed and "cannot ask its user" in denied.text
 
 
 async def test_approval(connected, mode, tools):
@@ -67,13 +66,6 @@ async def test_approval(connected, mode, tools):
         for _ in range(2):
             denied = await server.run(code)
             assert denied.failed and "PermissionError" in denied.text and "the user has denied it" in denied.text
-
-
-async def test_functions_that_need_no_approval(connected, mode, tools):
-    async with connected("--tools", tools, "--allow", "price", mode=mode) as server:
-        assert (await server.run("import limpet_tools\nlimpet_tools.price('tea')")).data["result"] == "3"
-        denied = await server.run("limpet_tools.buy('tea')")
-        assert denied.failed and "cannot ask its user" in denied.text
 
 
 async def ask(server, code, **answers):

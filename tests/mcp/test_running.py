@@ -21,19 +21,25 @@ PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4
 FIGURE = f"class Figure:\n    def _repr_png_(self): return {PNG!r}\nFigure()"
 
 
-async def test_tools_are_listed_with_schemas(connected, mode):
-    async with connected(mode=mode) as server:
-        listed = (await server.client.list_tools()).tools
-        assert [tool.name for tool in listed] == TOOLS
-        for tool in listed:
-            assert tool.input_schema["type"] == "object" and tool.input_schema["additionalProperties"] is False
-        assert [tool.name for tool in listed if tool.annotations.read_only_hint] == ["read_file", "list_files"]
+async def test_tools_are_listed_with_schemas(server):
+    listed = (await server.client.list_tools()).tools
+    assert [tool.name for tool in listed] == TOOLS
+    for tool in listed:
+        assert tool.input_schema["type"] == "object" and tool.input_schema["additionalProperties"] is False
+    assert [tool.name for tool in listed if tool.annotations.read_only_hint] == ["read_file", "list_files"]
 
 
-async def test_an_unknown_tool(connected, mode):
+async def test_a_session(connected, mode):
+    """What a client sees in the way of each protocol; what tools do is tested in one of them."""
     async with connected(mode=mode) as server:
-        with pytest.raises(MCPError, match="Unknown tool: test_simple_text"):
-            await server.call("test_simple_text")
+        first = await server.run("x = 6 * 7\nprint('hello')\nx")
+        assert not first.failed and "hello" in first.text and "42" in first.text
+        assert (first.data["stdout"], first.data["result"], first.data["state"]) == ("hello\n", "42", "kept")
+        assert (await server.run("x + 1")).data["result"] == "43"
+        (image,) = (await server.run(FIGURE)).of("image")
+        assert (image.mime_type, base64.b64decode(image.data)) == ("image/png", PNG)
+        (link,) = (await server.run("open('artifacts/a.txt', 'w').write('hello')")).of("resource_link")
+        assert (await server.client.read_resource(link.uri)).contents[0].text == "hello"
 
 
 def test_what_the_conformance_suite_asks_for_can_be_added():
@@ -41,62 +47,43 @@ def test_what_the_conformance_suite_asks_for_can_be_added():
     assert extension.make(lambda context: None, Limits(1, 1), {}, set()).get_request_handler("prompts/get")
 
 
-async def test_variables_stay(connected, mode):
-    async with connected(mode=mode) as server:
-        first = await server.run("x = 6 * 7\nprint('hello')\nx")
-        assert not first.failed and "hello" in first.text and "42" in first.text
-        assert (first.data["stdout"], first.data["result"], first.data["state"]) == ("hello\n", "42", "kept")
-        assert (await server.run("x + 1")).data["result"] == "43"
+async def test_the_structured_result_is_the_record(server):
+    done = await server.run("1/0")
+    fields = {each.name for each in dataclasses.fields(limpet.Result)} - {"displays", "restored", "between", "memory"}
+    assert set(done.data) == fields | {"note", "omitted"} and done.data["omitted"] == {}
+    assert done.data["error"]["traceback"].endswith("ZeroDivisionError: division by zero\n")
+    tried = await server.call("try_each", codes=["1"])
+    assert set(tried.data["candidates"][0]) == set(done.data) | {"branch"}
 
 
-async def test_the_structured_result_is_the_record(connected, mode):
-    async with connected(mode=mode) as server:
-        done = await server.run("1/0")
-        fields = {each.name for each in dataclasses.fields(limpet.Result)} - {"displays", "restored", "between", "memory"}
-        assert set(done.data) == fields | {"note", "omitted"} and done.data["omitted"] == {}
-        assert done.data["error"]["traceback"].endswith("ZeroDivisionError: division by zero\n")
-        tried = await server.call("try_each", codes=["1"])
-        assert set(tried.data["candidates"][0]) == set(done.data) | {"branch"}
+async def test_an_exception_is_an_error_of_the_tool(server):
+    failed = await server.run("y = 1\n1/0")
+    assert failed.failed and "ZeroDivisionError" in failed.text
+    assert (failed.data["status"], failed.data["error"]["name"]) == ("error", "ZeroDivisionError")
+    assert (await server.run("y")).data["result"] == "1"
 
 
-async def test_an_exception_is_an_error_of_the_tool(connected):
-    async with connected() as server:
-        failed = await server.run("y = 1\n1/0")
-        assert failed.failed and "ZeroDivisionError" in failed.text
-        assert (failed.data["status"], failed.data["error"]["name"]) == ("error", "ZeroDivisionError")
-        assert (await server.run("y")).data["result"] == "1"
+async def test_what_a_model_writes_runs_and_what_it_reads_is_short(server):
+    done = await server.run("```python\n!echo shell\nprint('one\\rtwo')\nfor _ in range(90): print('same')\n```")
+    assert "stdout:\nshell\ntwo\nsame\n[the line above 89 more times]" in done.text
+    assert done.data["stdout"].startswith("shell\none\rtwo\nsame\nsame\nsame\nsame\n")
+    prose = await server.run("Let me look at the data first.")
+    assert prose.failed and prose.text.endswith(cells.NO_PYTHON) and prose.data["error"]["name"] == "SyntaxError"
 
 
-async def test_what_a_model_writes_runs_and_what_it_reads_is_short(connected):
-    async with connected() as server:
-        done = await server.run("```python\n!echo shell\nprint('one\\rtwo')\nfor _ in range(90): print('same')\n```")
-        assert "stdout:\nshell\ntwo\nsame\n[the line above 89 more times]" in done.text
-        assert done.data["stdout"].startswith("shell\none\rtwo\nsame\nsame\nsame\nsame\n")
-        prose = await server.run("Let me look at the data first.")
-        assert prose.failed and prose.text.endswith(cells.NO_PYTHON) and prose.data["error"]["name"] == "SyntaxError"
+async def test_requests_at_once_run_in_their_order(server):
+    codes = ["value = 1", "import time; time.sleep(0.02); value += 1; value", "value *= 10; value"]
+    done = await asyncio.gather(*map(server.run, codes))
+    assert [one.data["result"] for one in done] == [None, "2", "20"]
 
 
-async def test_requests_at_once_run_in_their_order(connected):
-    async with connected() as server:
-        codes = ["value = 1", "import time; time.sleep(0.02); value += 1; value", "value *= 10; value"]
-        done = await asyncio.gather(*map(server.run, codes))
-        assert [one.data["result"] for one in done] == [None, "2", "20"]
-
-
-async def test_what_ends_later_is_told_with_the_next_result(connected):
-    async with connected() as server:
-        await server.run("import threading\ngo = threading.Event()\ndef late():\n    go.wait(); print('late'); 1 / 0")
-        await server.run("threading.Thread(target=late).start(); threading.Timer(0.2, go.set).start()")
-        told = []
-        while not any("ZeroDivisionError" in one.text for one in told):
-            told.append(await server.run("import time; time.sleep(0.05)"))
-        assert "late" in "".join(one.text for one in told)
-
-
-async def test_figures_are_images(connected, mode):
-    async with connected(mode=mode) as server:
-        (image,) = (await server.run(FIGURE)).of("image")
-        assert (image.mime_type, base64.b64decode(image.data)) == ("image/png", PNG)
+async def test_what_ends_later_is_told_with_the_next_result(server):
+    await server.run("import threading\ngo = threading.Event()\ndef late():\n    go.wait(); print('late'); 1 / 0")
+    await server.run("threading.Thread(target=late).start(); threading.Timer(0.2, go.set).start()")
+    told = []
+    while not any("ZeroDivisionError" in one.text for one in told):
+        told.append(await server.run("import time; time.sleep(0.05)"))
+    assert "late" in "".join(one.text for one in told)
 
 
 async def test_no_more_figures_than_allowed(connected):
@@ -105,17 +92,16 @@ async def test_no_more_figures_than_allowed(connected):
         assert not shown.of("image") and "1 more figure is not shown" in shown.text
 
 
-async def test_artifacts_are_links(connected, mode):
-    async with connected(mode=mode) as server:
-        made = await server.run("open('artifacts/a b.txt', 'w').write('hello')")
-        (link,) = made.of("resource_link")
-        assert (link.name, link.uri, link.size) == ("a b.txt", "limpet://artifacts/a%20b.txt", 5)
-        ((path, place),) = made.data["artifacts"].items()
-        assert path.endswith("/artifacts/a b.txt") and pathlib.Path(place).read_text() == "hello"
-        digest = hashlib.sha256(b"hello").hexdigest()
-        assert made.data["artifact_info"] == {path: {"size": 5, "mime_type": "text/plain", "sha256": digest}}
-        (content,) = (await server.client.read_resource(link.uri)).contents
-        assert content.text == "hello"
+async def test_artifacts_are_links(server):
+    made = await server.run("open('artifacts/a b.txt', 'w').write('hello')")
+    (link,) = made.of("resource_link")
+    assert (link.name, link.uri, link.size) == ("a b.txt", "limpet://artifacts/a%20b.txt", 5)
+    ((path, place),) = made.data["artifacts"].items()
+    assert path.endswith("/artifacts/a b.txt") and pathlib.Path(place).read_text() == "hello"
+    digest = hashlib.sha256(b"hello").hexdigest()
+    assert made.data["artifact_info"] == {path: {"size": 5, "mime_type": "text/plain", "sha256": digest}}
+    (content,) = (await server.client.read_resource(link.uri)).contents
+    assert content.text == "hello"
 
 
 async def test_a_crash_says_where_the_variables_are(connected):
@@ -146,57 +132,52 @@ async def test_a_time_limit(connected):
         assert (await server.run("1")).data["result"] == "1"
 
 
-async def test_on_error_rollback(connected):
-    async with connected() as server:
-        await server.run("x = 1")
-        assert (await server.run("x = 2\n1/0", on_error="rollback")).data["state"] == "rolled_back"
-        assert (await server.run("x")).data["result"] == "1"
+async def test_on_error_rollback(server):
+    await server.run("x = 1")
+    assert (await server.run("x = 2\n1/0", on_error="rollback")).data["state"] == "rolled_back"
+    assert (await server.run("x")).data["result"] == "1"
 
 
-async def test_commands(connected, mode):
-    async with connected(mode=mode) as server:
-        done = await server.call("exec", command="echo out; echo err >&2; exit 3")
-        assert done.failed and (done.data["stdout"], done.data["stderr"], done.data["exit_code"]) == ("out\n", "err\n", 3)
-        assert (await server.call("exec", command="true")).failed is False
+async def test_commands(server):
+    done = await server.call("exec", command="echo out; echo err >&2; exit 3")
+    assert done.failed and (done.data["stdout"], done.data["stderr"], done.data["exit_code"]) == ("out\n", "err\n", 3)
+    assert (await server.call("exec", command="true")).failed is False
 
 
-async def test_checkpoint_and_rollback(connected, mode):
-    async with connected(mode=mode) as server:
-        await server.run("x = 1")
-        taken = await server.call("checkpoint", name="here")
-        assert taken.data["name"] == "here" and taken.data["execution_count"] == 1
-        await server.run("x = 2")
-        back = await server.call("rollback", checkpoint="here")
-        assert back.data["state"] == "rolled_back" and "call 1" in back.text and "not rolled back" in back.text
-        assert (await server.run("x")).data["result"] == "1"
-        wrong = await server.call("rollback", checkpoint="nowhere")
-        assert wrong.failed and "NoSuchCheckpoint" in wrong.text
+async def test_checkpoint_and_rollback(server):
+    count = (await server.run("x = 1")).data["execution_count"]
+    taken = await server.call("checkpoint", name="here")
+    assert taken.data["name"] == "here" and taken.data["execution_count"] == count
+    await server.run("x = 2")
+    back = await server.call("rollback", checkpoint="here")
+    assert back.data["state"] == "rolled_back" and f"call {count}" in back.text and "not rolled back" in back.text
+    assert (await server.run("x")).data["result"] == "1"
+    wrong = await server.call("rollback", checkpoint="nowhere")
+    assert wrong.failed and "NoSuchCheckpoint" in wrong.text
 
 
-async def test_branches(connected):
-    async with connected() as server:
-        await server.run("x = 1")
-        await server.call("branch", name="try")
-        assert (await server.run("x = 2; x", branch="try")).data["result"] == "2"
-        assert (await server.run("x")).data["result"] == "1"
-        assert not (await server.call("branch", name="try", action="commit")).failed
-        assert (await server.run("x")).data["result"] == "2"
-        await server.call("branch", name="other")
-        assert not (await server.call("branch", name="other", action="close")).failed
-        missing = await server.run("x", branch="other")
-        assert missing.failed and "there is no branch 'other'" in missing.text
-        assert (await server.run("x")).data["result"] == "2"  # the session is still the same
+async def test_branches(server):
+    await server.run("x = 1")
+    await server.call("branch", name="try")
+    assert (await server.run("x = 2; x", branch="try")).data["result"] == "2"
+    assert (await server.run("x")).data["result"] == "1"
+    assert not (await server.call("branch", name="try", action="commit")).failed
+    assert (await server.run("x")).data["result"] == "2"
+    await server.call("branch", name="other")
+    assert not (await server.call("branch", name="other", action="close")).failed
+    missing = await server.run("x", branch="other")
+    assert missing.failed and "there is no branch 'other'" in missing.text
+    assert (await server.run("x")).data["result"] == "2"  # the session is still the same
 
 
-async def test_try_each(connected):
-    async with connected() as server:
-        await server.run("x = 1")
-        tried = await server.call("try_each", codes=["x += 1; x", "1/0"])
-        first, second = tried.data["candidates"]
-        assert (first["result"], second["error"]["name"]) == ("2", "ZeroDivisionError")
-        assert (await server.run("x")).data["result"] == "1"
-        await server.call("branch", name=first["branch"], action="commit")
-        assert (await server.run("x")).data["result"] == "2"
+async def test_try_each(server):
+    await server.run("x = 1")
+    tried = await server.call("try_each", codes=["x += 1; x", "1/0"])
+    first, second = tried.data["candidates"]
+    assert (first["result"], second["error"]["name"]) == ("2", "ZeroDivisionError")
+    assert (await server.run("x")).data["result"] == "1"
+    await server.call("branch", name=first["branch"], action="commit")
+    assert (await server.run("x")).data["result"] == "2"
 
 
 async def test_huge_output_is_bounded(connected):
@@ -213,11 +194,10 @@ async def test_huge_output_is_bounded(connected):
         assert failed.data["omitted"]["stdout"] == 4001 and failed.data["omitted"]["message"] == 2000
 
 
-async def test_many_artifacts_are_bounded(connected):
-    async with connected() as server:
-        many = await server.run("for i in range(100): open(f'artifacts/{i}', 'w').close()")
-        assert len(many.of("resource_link")) == len(many.data["artifacts"]) == 40 and "and 60 more" in many.text
-        assert many.data["omitted"] == {"artifacts": 60, "artifact_info": 60}
+async def test_many_artifacts_are_bounded(server):
+    many = await server.run("for i in range(100): open(f'artifacts/{i}', 'w').close()")
+    assert len(many.of("resource_link")) == len(many.data["artifacts"]) == 40 and "and 60 more" in many.text
+    assert many.data["omitted"] == {"artifacts": 60, "artifact_info": 60}
 
 
 @pytest.mark.parametrize(
@@ -233,16 +213,14 @@ async def test_many_artifacts_are_bounded(connected):
         ("branch", {"name": "a/b"}, "name"),
     ],
 )
-async def test_wrong_arguments_are_told(connected, tool, arguments, said):
-    async with connected() as server:
-        wrong = await server.client.call_tool(tool, arguments)
-        assert wrong.is_error and said in wrong.content[0].text
+async def test_wrong_arguments_are_told(server, tool, arguments, said):
+    wrong = await server.client.call_tool(tool, arguments)
+    assert wrong.is_error and said in wrong.content[0].text
 
 
-async def test_an_unknown_tool(connected, mode):
-    async with connected(mode=mode) as server:
-        with pytest.raises(MCPError, match="Unknown tool: rm; there are run_python"):
-            await server.call("rm")
+async def test_an_unknown_tool(server):
+    with pytest.raises(MCPError, match="Unknown tool: rm; there are run_python"):
+        await server.call("rm")
 
 
 async def test_progress_is_the_live_output(connected, mode):

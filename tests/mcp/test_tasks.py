@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.gateway import Gateway, until
 
-from .conftest import command, environment
+from .conftest import arguments, environment
 from .test_http import TASKS, body, over_http, running
 
 ABLE = {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}
@@ -171,7 +171,7 @@ class Raw:
 
 
 @pytest.fixture
-def raw_2026(limpetd):
-    server = Raw(command(limpetd))
+def raw_2026(limpetd, preloaded):
+    server = Raw(preloaded.command(*arguments(limpetd)))
     yield server
     server.end()
