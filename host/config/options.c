@@ -13,7 +13,7 @@
 typedef struct Given {
     Options options;
     char *config;
-    bool detach, check, man, version;
+    bool detach, egress, check, man, version;
 } Given;
 
 #define FLAG(name_, help_)                                                                                   \
@@ -29,6 +29,7 @@ static const Option rows[] = {
      .argument = "FILE",
      .help = "read options from FILE (lines `name = value`)"},
     FLAG(detach, "serve in the background; return when the socket answers"),
+    FLAG(egress, "serve no sessions; connect those of pods to the network, by egress_key, at `listen`"),
     FLAG(check, "report what this host supports and how to enable the rest"),
     FLAG(version, "print the version"),
     FLAG(man, NULL),
@@ -117,6 +118,7 @@ static int first_look(int argc, char **argv, Action *ret_action, char **ret_conf
                   : given.man      ? ACTION_MAN
                   : given.version  ? ACTION_VERSION
                   : given.check    ? ACTION_CHECK
+                  : given.egress   ? ACTION_EGRESS
                   : given.detach   ? ACTION_DETACH
                                    : ACTION_SERVE;
     *ret_config = take(given.config);

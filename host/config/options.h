@@ -24,6 +24,7 @@ typedef enum Action {
     ACTION_SERVE,
     ACTION_DETACH,
     ACTION_CHECK,
+    ACTION_EGRESS,
     ACTION_HELP,
     ACTION_MAN,
     ACTION_VERSION,

@@ -339,6 +339,20 @@ bool session_options_reach(const SessionOptions *options)
     return options->allow.size > 1 || options->bindings.size > 1;
 }
 
+bool session_options_relay(const SessionOptions *options)
+{
+    Network network _cleanup_(network_deinit) = {0};
+    Problem problem = PROBLEM_NULL;
+    msgpack_unpacked bindings;
+    Value bound = {0};
+
+    if (unpack(&bindings, &options->bindings, MSGPACK_OBJECT_MAP))
+        bound.map = &bindings.data.via.map;
+    network_read(&network, &(Value){0}, &bound, &problem);
+    msgpack_unpacked_destroy(&bindings);
+    return network_relay(&network) != NULL;
+}
+
 static int change_network(SessionOptions *changed, const SessionOptions *options, const MsgSetNetwork *given,
                           Problem *problem)
 {

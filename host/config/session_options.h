@@ -52,6 +52,8 @@ MsgOptions session_options_to_wire_public(const SessionOptions *options);
 
 /* Returns whether `allow` or `bindings` let the session reach anything. */
 bool session_options_reach(const SessionOptions *options);
+/* Returns whether a limpet-egress on another machine does that, to which all of it is relayed. */
+bool session_options_relay(const SessionOptions *options);
 /* Makes the `allow` and `bindings` of a change: those given, else those of `options`; ret has nothing else.
  * session_options_take_network() follows, also after a failure: negative with the problem set. */
 int session_options_change_network(SessionOptions *ret, const SessionOptions *options,

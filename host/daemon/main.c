@@ -16,10 +16,12 @@
 #include "host/daemon/controller.h"
 #include "host/daemon/process.h"
 #include "host/egress/process.h"
+#include "host/egress/service.h"
 #include "host/engine/engine.h"
 #include "host/file_service/process/serve.h"
 #include "host/launcher/launcher.h"
 #include "host/link/unix_socket.h"
+#include "host/net/start.h"
 #include "host/privilege/confine.h"
 #include "host/privilege/remote.h"
 #include "proto/base/clock.h"
@@ -267,6 +269,21 @@ static int serve(const Options *options, Paths *paths, int report)
     return r < 0;
 }
 
+/* Connects the sessions of pods to the network. */
+static int serve_egress(const Options *options)
+{
+    const bool root = geteuid() == 0;
+    Problem problem = PROBLEM_NULL;
+    Account account;
+    int r = root ? account_find(options->egress_user, &account, &problem) : 0;
+
+    if (r == 0)
+        r = net_listen(options->listen, &problem);
+    if (r >= 0)
+        r = egress_service_run(r, options->egress_key, root ? &account : NULL, &problem);
+    return r < 0 ? complain(&problem) : 0;
+}
+
 static int act(Action action, Options *options)
 {
     Paths paths _cleanup_(paths_deinit) = PATHS_NULL;
@@ -274,6 +291,10 @@ static int act(Action action, Options *options)
     int report = -1, status;
 
     umask(022);
+    if (action == ACTION_EGRESS) {
+        raise_descriptor_limit();
+        return serve_egress(options);
+    }
     if (paths_init(&paths, options, &problem) < 0)
         return complain(&problem);
     if (action == ACTION_CHECK)

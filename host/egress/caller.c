@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "host/egress/internal.h"
+#include "host/egress/sealed.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -57,14 +58,22 @@ static void on_peer_ready(LoopFile *file, uint32_t events)
     caller_go_on(caller);
 }
 
-void tunnel_begin(Caller *caller, int peer)
+/* Announces the tunnel to the sandbox, which has asked for it, or to the relay that it leads to. */
+static int announce(Caller *caller)
 {
     static const char answer[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+    const NetworkBinding *relay = network_relay(&caller->served->network);
 
+    return relay ? sealed_append(&caller->in, text_of(relay->headers[0].value))
+                 : buf_append(&caller->out, answer, sizeof(answer) - 1);
+}
+
+void tunnel_begin(Caller *caller, int peer)
+{
     setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     caller->keeps = false;
     if (loop_file_add(caller->served->egress->loop, &caller->peer, peer, EPOLLIN, on_peer_ready) < 0 ||
-        buf_append(&caller->out, answer, sizeof(answer) - 1) < 0) {
+        announce(caller) < 0) {
         caller->peer.fd = peer;
         caller_refuse(caller, 503, "out of memory");
         return;
@@ -256,7 +265,11 @@ bool caller_is_allowed(const Caller *caller)
 {
     const Network *network = &caller->served->network;
 
-    if (caller->state == READS_HEAD || caller->state == LINGERS)
+    if (caller->state == LINGERS)
+        return true;
+    if (caller->relayed || network_relay(network))
+        return false;
+    if (caller->state == READS_HEAD)
         return true;
     if (network_is_binding_name(caller->host))
         return network_binding(network, caller->host) != NULL;
@@ -334,6 +347,17 @@ static void read_head(Caller *caller)
     wait_for(caller);
     ask(caller, &head);
     buf_consume(&caller->in, (size_t)n);
+}
+
+/* Nothing of it is looked at here. */
+static void begin_relayed(Caller *caller, const NetworkBinding *relay)
+{
+    caller->relayed = true;
+    caller->state = DIALS;
+    memcpy(caller->host, relay->host, sizeof(caller->host));
+    caller->port = relay->port;
+    dial_begin(caller);
+    caller_go_on(caller);
 }
 
 /* ---- from step to step ---- */
@@ -435,6 +459,7 @@ static void on_ready(LoopFile *file, uint32_t events)
 
 void caller_begin(Served *served, int fd)
 {
+    const NetworkBinding *relay = network_relay(&served->network);
     Caller *caller = calloc(1, sizeof(*caller));
 
     if (!caller || loop_file_add(served->egress->loop, &caller->file, fd, EPOLLIN, on_ready) < 0) {
@@ -450,4 +475,6 @@ void caller_begin(Served *served, int fd)
     served->n++;
     if (wait_for(caller) < 0)
         caller_free(caller);
+    else if (relay)
+        begin_relayed(caller, relay);
 }

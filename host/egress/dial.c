@@ -158,7 +158,12 @@ static int try(Dialling *dial, const IpAddress *address)
 
 static bool may_connect(Dialling *dial, const IpAddress *address)
 {
-    if (network_allows_address(&dial->served->network, address, dial->port, ip_is_own(address)))
+    const Network *network = &dial->served->network;
+    const NetworkBinding *relay = network_relay(network);
+    const bool own = ip_is_own(address);
+
+    if (relay ? network_binding_allows_address(relay, address, own)
+              : network_allows_address(network, address, dial->port, own))
         return true;
     if (!dial->has_refused)
         dial->refused = *address;

@@ -34,7 +34,7 @@ typedef struct Served {
     uint64_t number;
     char label[LIMIT_SESSION_PATH + 1];
     Network network;
-    LoopFile arrivals; /* its supervisor connects here */
+    LoopFile arrivals; /* its supervisor connects here; none where its controller is elsewhere */
     List gates;        /* Gate: and hands over connections */
     size_t n_gates;
     List callers;
@@ -67,7 +67,7 @@ struct Caller {
     /* Target of the present request, for log lines, too. */
     char host[HOST_SIZE];
     uint16_t port;
-    bool keeps;
+    bool keeps, relayed;
     uint64_t sent, received; /* by the sandbox */
     Dialling *dial;
     LoopFile peer; /* of a tunnel */
@@ -75,7 +75,17 @@ struct Caller {
     Exchange *exchange;
 };
 
+/* Files that resolving names and checking certificates reads. */
+#define EGRESS_READABLE                                                                                      \
+    "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
+
 /* process.c */
+int egress_begin(Egress *egress); /* its loop, and what resolves names; 0 or a negative errno */
+/* Begins to serve one; `arrivals` is taken over, -1: nobody connects to it. 0 or a negative errno. */
+int served_new(Egress *egress, uint64_t number, int arrivals, Served **ret);
+Served *served_free(Served *served);
+/* Sets what log lines call it, its limit and its rules, which are taken over. */
+void served_set(Served *served, Text label, uint64_t limit, Network *network);
 Served *served_find(const Egress *egress, uint64_t number);
 void served_count(Served *served, size_t bytes);
 bool served_is_exhausted(const Served *served);

@@ -110,7 +110,8 @@ void served_look(Served *served)
 
     list_foreach (gate, &served->gates, Gate, link)
         loop_file_change(&gate->file, served->n < CONNECTIONS_MOST ? EPOLLIN : 0);
-    loop_file_change(&served->arrivals, served->n_gates < GATES_MOST ? EPOLLIN : 0);
+    if (served->arrivals.loop)
+        loop_file_change(&served->arrivals, served->n_gates < GATES_MOST ? EPOLLIN : 0);
 }
 
 static void on_arrival(LoopFile *file, uint32_t events)
@@ -123,18 +124,19 @@ static void on_arrival(LoopFile *file, uint32_t events)
     served_look(served);
 }
 
-static int served_new(Egress *egress, uint64_t number, int arrivals, Served **ret)
+int served_new(Egress *egress, uint64_t number, int arrivals, Served **ret)
 {
     Served *served = calloc(1, sizeof(*served));
     int r = served ? 0 : -ENOMEM;
 
-    if (r == 0)
+    if (r == 0 && arrivals >= 0)
         r = loop_file_add(egress->loop, &served->arrivals, arrivals, EPOLLIN, on_arrival);
     if (r < 0) {
-        close(arrivals);
+        close_fd(&arrivals);
         free(served);
         return r;
     }
+    served->arrivals.fd = arrivals;
     served->egress = egress;
     served->number = number;
     list_init(&served->callers);
@@ -145,7 +147,7 @@ static int served_new(Egress *egress, uint64_t number, int arrivals, Served **re
     return 0;
 }
 
-static Served *served_free(Served *served)
+Served *served_free(Served *served)
 {
     List *link;
     int arrivals = served->arrivals.fd;
@@ -156,8 +158,9 @@ static Served *served_free(Served *served)
         gate_free(list_entry(link, Gate, link));
     if (served->outward)
         outward_retire(served->outward);
-    loop_file_remove(&served->arrivals);
-    close(arrivals);
+    if (served->arrivals.loop)
+        loop_file_remove(&served->arrivals);
+    close_fd(&arrivals);
     network_deinit(&served->network);
     list_remove(&served->link);
     free(served);
@@ -190,6 +193,13 @@ static void served_set_network(Served *served, Network *network)
             caller_log(caller, "not allowed any more");
             caller_free(caller);
         }
+}
+
+void served_set(Served *served, Text label, uint64_t limit, Network *network)
+{
+    snprintf(served->label, sizeof(served->label), "%.*s", (int)label.size, label.data);
+    served->limit = limit;
+    served_set_network(served, network);
 }
 
 void served_count(Served *served, size_t bytes)
@@ -230,10 +240,8 @@ static int on_serve(Egress *egress, const msgpack_object_map *body, Descriptors 
         r = begin_sandbox(egress, said.sandbox, descriptors, &served);
     if (r < 0)
         return r;
-    snprintf(served->label, sizeof(served->label), "%.*s", (int)said.label.size, said.label.data);
-    served->limit = said.limit;
     network.anywhere = said.anywhere;
-    served_set_network(served, &network);
+    served_set(served, said.label, said.limit, &network);
     return 0;
 }
 
@@ -293,15 +301,20 @@ static void end(Egress *egress)
     ipc_close(&egress->ipc);
 }
 
+int egress_begin(Egress *egress)
+{
+    int r = loop_new(&egress->loop);
+
+    list_init(&egress->served);
+    return r < 0 ? r : worker_new(&egress->resolvers, egress->loop, RESOLVERS, 0);
+}
+
 /* Serves the controller until it has gone. Look-ups that are still under way end with the process. */
 static int egress_serve_controller(int socket, Problem *problem)
 {
     static Egress egress;
-    int r = loop_new(&egress.loop);
+    int r = egress_begin(&egress);
 
-    list_init(&egress.served);
-    if (r == 0)
-        r = worker_new(&egress.resolvers, egress.loop, RESOLVERS, 0);
     if (r == 0)
         r = ipc_open(&egress.ipc, egress.loop, socket, &ipc_messages, &events);
     if (r == 0)
@@ -323,10 +336,6 @@ int egress_start(Loop *loop, LoopChild *child, const Account *account, const cha
 
 /* ---- in it ---- */
 
-/* Files that resolving names and checking certificates reads. */
-#define READABLE                                                                                             \
-    "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/run/resolvconf", "/dev/null", "/dev/urandom"
-
 int egress_main(int argc, char **argv)
 {
     Problem problem = PROBLEM_NULL;
@@ -336,7 +345,7 @@ int egress_main(int argc, char **argv)
     if (r < 0)
         return 2;
     prctl(PR_SET_NAME, EGRESS_PROGRAM);
-    r = helper_drop(&orders, (Confinement){.readable = {READABLE}, .dials = true}, &problem);
+    r = helper_drop(&orders, (Confinement){.readable = {EGRESS_READABLE}, .dials = true}, &problem);
     if (r == 0)
         r = egress_serve_controller(HELPER_FD, &problem);
     if (r < 0)

@@ -75,7 +75,7 @@ static int listen_at(const struct addrinfo *at)
     return take_fd(&fd);
 }
 
-static int listen_on(const char *address, Problem *problem)
+int net_listen(const char *address, Problem *problem)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE},
                     *found;
@@ -152,7 +152,7 @@ int net_door_open(NetDoor *ret, const char *address, const char *state_dir, cons
     if (r >= 0)
         r = door.secret = open_secret(state_dir, problem);
     if (r >= 0)
-        r = door.listening = listen_on(address, problem);
+        r = door.listening = net_listen(address, problem);
     if (r < 0) {
         net_door_close(&door);
         return r;

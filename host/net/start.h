@@ -16,8 +16,11 @@ typedef struct NetDoor {
 /* Returns whether this limpetd was built with limpet-net, and it is installed. */
 bool net_supported(void);
 
-/* Listens at tcp://ADDRESS:PORT, opens or makes the file of the key in the state directory, and reads which
- * keys are let in. 0, or negative with the problem set. */
+/* Returns a socket that listens at tcp://ADDRESS:PORT, or negative with the problem set. */
+int net_listen(const char *address, Problem *problem);
+
+/* Listens there, opens or makes the file of the key in the state directory, and reads which keys are let in.
+ * 0, or negative with the problem set. */
 int net_door_open(NetDoor *ret, const char *address, const char *state_dir, const char *authorized_keys,
                   Problem *problem);
 void net_door_close(NetDoor *door);

@@ -221,14 +221,17 @@ static int read_url(NetworkBinding *ret, Text url, Problem *problem)
     const char *slash;
 
     ret->is_secure = has_scheme(&url, "https://");
-    if (!ret->is_secure && !has_scheme(&url, "http://"))
+    ret->relays = !ret->is_secure && has_scheme(&url, "egress://");
+    if (!ret->is_secure && !ret->relays && !has_scheme(&url, "http://"))
         return refuse_binding(ret, problem, form);
-    ret->port = ret->is_secure ? 443 : 80;
+    ret->port = ret->is_secure ? 443 : ret->relays ? 0 : 80;
     slash = memchr(url.data, '/', url.size);
     authority = slash ? (size_t)(slash - url.data) : url.size;
     if (!network_split(url.data, authority, &host, &ret->port) ||
         !host_normalise(ret->host, url.data, host) || !is_path(url.data + authority, url.size - authority))
         return refuse_binding(ret, problem, form);
+    if (ret->relays && (ret->port == 0 || url.size > authority))
+        return refuse_binding(ret, problem, "`url` is egress://, a host and a port, and nothing else");
     while (url.size > authority && url.data[url.size - 1] == '/')
         url.size--;
     ret->path = text_dup((Text){url.data + authority, url.size - authority});
@@ -311,7 +314,11 @@ static int read_binding(NetworkBinding *ret, const msgpack_object_kv *pair, Prob
     if (pair->val.type != MSGPACK_OBJECT_MAP || body_decode(&said, MsgBinding, &pair->val.via.map, &why) < 0)
         return refuse_binding(ret, problem, "it is {\"url\": text, \"headers\": {name: text}}");
     r = read_url(ret, said.url, problem);
-    return r < 0 ? r : read_headers(ret, said.headers.map, problem);
+    if (r == 0)
+        r = read_headers(ret, said.headers.map, problem);
+    if (r == 0 && ret->relays && ret->n != 1)
+        return refuse_binding(ret, problem, "one that is egress:// has one header");
+    return r;
 }
 
 /* NULL: none. */
@@ -328,6 +335,9 @@ static int network_read_bindings(Network *network, const msgpack_object_map *bin
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     for (uint32_t i = 0; r == 0 && i < bindings->size; i++)
         r = read_binding(&network->bindings[network->n_bindings++], &bindings->ptr[i], problem);
+    for (size_t i = 0; r == 0 && network->n_bindings > 1 && i < network->n_bindings; i++)
+        if (network->bindings[i].relays)
+            r = refuse_binding(&network->bindings[i], problem, "one that is egress:// is the only one");
     return r;
 }
 
@@ -555,6 +565,11 @@ bool network_is_binding_name(const char *host)
     size_t n = strlen(host), of = strlen(NETWORK_DOMAIN);
 
     return n > of && strcmp(host + n - of, NETWORK_DOMAIN) == 0;
+}
+
+const NetworkBinding *network_relay(const Network *network)
+{
+    return network->n_bindings == 1 && network->bindings[0].relays ? &network->bindings[0] : NULL;
 }
 
 const NetworkBinding *network_binding(const Network *network, const char *host)

@@ -60,6 +60,7 @@ typedef struct NetworkHeader {
 typedef struct NetworkBinding {
     char name[64];  /* NAME.limpet */
     bool is_secure; /* https */
+    bool relays;    /* egress: the only one of its session, and all that this asks for goes there */
     char host[HOST_SIZE];
     uint16_t port;
     char *path; /* begins with "/", does not end with one; or "" */
@@ -95,6 +96,9 @@ bool network_allows_address(const Network *network, const IpAddress *address, ui
 
 /* The same of the host of a binding. */
 bool network_binding_allows_address(const NetworkBinding *binding, const IpAddress *address, bool own);
+
+/* The binding that relays, or NULL. The value of its one header is what the other side knows it by. */
+const NetworkBinding *network_relay(const Network *network);
 
 /* The binding of NAME.limpet, or NULL. */
 const NetworkBinding *network_binding(const Network *network, const char *host);

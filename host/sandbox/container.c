@@ -25,11 +25,13 @@ int sandbox_serve_network(Sandbox *sandbox, const char *name, const SessionOptio
     char path[PATH_MAX];
     int r;
 
-    if (all->engine->ops->single && session_options_reach(options))
-        return problem_set(problem, ERR_BAD_REQUEST,
-                           "the network rules and bindings of a session need a host to go through, and the "
-                           "engine %s has none; leave allow and bindings out",
-                           all->engine->ops->name);
+    if (all->engine->ops->single && session_options_reach(options) && !session_options_relay(options))
+        return problem_set(
+            problem, ERR_BAD_REQUEST,
+            "the network rules and bindings of a session need a host to go through, and the "
+            "engine %s has none but a limpet-egress; let Pods open the session, or leave allow "
+            "and bindings out",
+            all->engine->ops->name);
     snprintf(path, sizeof(path), "%s/" GUEST_EGRESS, sandbox->guest->directory);
     /* A sandbox that an earlier controller served has programs that ask: they are told that nothing is
      * allowed any more. */

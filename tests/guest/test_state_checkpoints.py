@@ -503,3 +503,14 @@ def test_events_of_a_call_are_over_before_an_order(controller):
     controller.send(CHECKPOINTS, {}, 7)
     kind, id, _ = controller.receive()
     assert (kind, id) == (2, 7) and kind != EXECUTED
+
+
+@needs_root
+@pytest.mark.parametrize("group", ["1", "0"])
+def test_where_one_that_is_out_of_memory_takes_all_along_is_told(keep, interpreter, group):
+    """As a kubelet sets it, and with its option singleProcessOOMKill."""
+    mounted = f"mount -t tmpfs none /sys/fs/cgroup && echo {group} >/sys/fs/cgroup/memory.oom.group"
+    controller = keep(interpreter, "always", prefix=["unshare", "--mount", "--fork", "sh", "-c", f'{mounted} && exec "$@"', "sh"]).controller
+    reason = controller.run("x = 1")["state_protection"]["reason"]
+    assert (reason is not None) == (group == "1")
+    assert reason is None or "memory.oom.group" in reason

@@ -10,39 +10,17 @@ import limpet
 import pytest
 
 from tests.support.ports import free_port
-from tests.support.web import make_certificate, serving
+from tests.support.web import GET, get, make_certificate, serving
 
 pytestmark = pytest.mark.engine
 
 LIMPET = os.path.join(os.environ.get("LIMPET_BUILD", "build/bin"), "limpet")
 SECRET = "Bearer top-secret"
 
-# By urllib, which is everywhere: through the proxy also what is on the loopback.
-GET = """
-import json, os, urllib.error, urllib.request
-
-def get(url, data=None, method=None):
-    os.environ.pop("no_proxy", None), os.environ.pop("NO_PROXY", None)
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, method=method), timeout=100) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except urllib.error.URLError as error:
-        return 0, str(error.reason)
-"""
-
-
 @pytest.fixture
 def server():
     with serving() as server:
         yield server
-
-
-def get(session, *arguments):
-    """What get() of GET returns in the session."""
-    result = session.run(f"{GET}\nget(*{arguments!r})").check()
-    return eval(result.result)
 
 
 def test_a_name_that_is_looked_up_without_a_network_says_so(limpetd, client, name, server):

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch, tmp_path):
-    for variable in ("LIMPET_KEY", "LIMPET_SERVER_KEY", "LIMPET_SOCKET", "KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+    for variable in ("LIMPET_KEY", "LIMPET_SERVER_KEY", "LIMPET_EGRESS_KEY", "LIMPET_SOCKET", "KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("LIMPET_ARTIFACTS", str(tmp_path / "artifacts"))
 
@@ -82,7 +82,7 @@ def gateways(standin, tmp_path_factory):
     secret = standin.manifest["Secret", "limpet-gateway"]["stringData"]
     (users / "keys").write_text(secret["keys"])
     container = standin.manifest["Deployment", "limpet-gateway"]["spec"]["template"]["spec"]["containers"][0]
-    places = {"/etc/limpet/users": str(users), "/etc/limpet/client/key_secret": str(standin.key), "0.0.0.0": "127.0.0.1"}
+    places = {"/etc/limpet/users": str(users), "/etc/limpet/egress/key": str(standin.egress_key), "/etc/limpet/client/key_secret": str(standin.key), "0.0.0.0": "127.0.0.1"}
     environment = {**standin.manifest["ConfigMap", "limpet-pods"]["data"], "LIMPET_SERVER_KEY": standin.server_key}
     for entry in container["env"]:
         for there, here in places.items():

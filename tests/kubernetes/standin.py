@@ -1,4 +1,6 @@
-"""A stand-in for a cluster: an API server for pods and claims, and processes of this machine for the two containers of a pod."""
+"""A stand-in for a cluster: an API server for pods and claims, and processes of this machine for the two containers of a pod, and
+for limpet-egress.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -23,6 +26,7 @@ import yaml
 from limpet.kubernetes._manifest import Gateways, Pair, manifest
 from limpet.kubernetes._pod import LABELS
 from tests.support.limpetd import end_with_parent
+from tests.support.ports import free_port
 
 NAMESPACE = "sandboxes"
 PROGRAMS = pathlib.Path(os.environ.get("LIMPET_BUILD", "/usr/bin"))
@@ -146,11 +150,12 @@ class Pod:
 class Standin:
     """``answers``: what the next requests that make pods are answered with; ``statuses``: what pods, by name, are said to be like
     that are not run; ``settings``: variables of controllers; ``options``: of pods; ``whole``: how many lists of whole objects it
-    has sent.
+    has sent; ``address``: where pods find this machine.
     """
 
     options = {"image": "sandbox", "controller_image": "controller", "network_proof": "trust"}
     until = staticmethod(until)
+    address = "127.0.0.1"
 
     def __init__(self) -> None:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="limpet-pods-"))
@@ -160,10 +165,15 @@ class Standin:
         self.statuses: dict[str, dict] = {}
         self.settings: dict[str, str] = {}
         self.version = self.whole = 0
+        self.egress: subprocess.Popen[bytes] | None = None
         self.away = False  # whether connections end without an answer
         self.lock = threading.Lock()
         self.starter = ThreadPoolExecutor(1)
         self._write_keys()
+        self.egress_port = free_port()
+        self.start_egress()
+        service = {"clusterIP": self.address, "ports": [{"port": self.egress_port}]}
+        self.objects["services", "limpet-egress"] = {"metadata": {"name": "limpet-egress", "labels": {}}, "spec": service}
         standin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -222,7 +232,7 @@ class Standin:
 
         pairs = [Pair(*(key.decode() for key in zmq.curve_keypair())) for _ in range(2)]
         pods = {"LIMPET_POD_IMAGE": "sandbox", "LIMPET_POD_CONTROLLER_IMAGE": "controller", "LIMPET_POD_NETWORK_PROOF": "trust"}
-        objects = list(yaml.safe_load_all(manifest(NAMESPACE, *pairs, pods, Gateways("gateway"))))
+        objects = list(yaml.safe_load_all(manifest(NAMESPACE, *pairs, pods, Gateways("gateway"), egress=1)))
         self.manifest = {(found["kind"], found["metadata"]["name"]): found for found in objects}
         secrets = {name: found["stringData"] for (kind, name), found in self.manifest.items() if kind == "Secret"}
         (self.directory / "limpet-net.key_secret").write_text(secrets["limpet-controller"]["key_secret"])
@@ -230,6 +240,33 @@ class Standin:
         self.key = self.directory / "client.key_secret"
         self.key.write_text(secrets["limpet-client"]["key_secret"])
         self.server_key = secrets["limpet-client"]["server_key"]
+        self.egress_key = self.directory / "egress.key"
+        self.egress_key.write_text(secrets["limpet-egress"]["key"])
+
+    def start_egress(self, key: pathlib.Path | None = None) -> None:
+        """As the manifest has it; instead of the one that runs."""
+        self.stop_egress()
+        containers = self.manifest["Deployment", "limpet-egress"]["spec"]["template"]["spec"]["containers"]
+        places = {"limpetd": PROGRAMS / "limpetd", "tcp://*:7311": f"tcp://{self.address}:{self.egress_port}", "/etc/limpet/egress/key": key or self.egress_key}
+        with open(self.directory / "egress.log", "ab") as log:
+            self.egress = self.starter.submit(
+                subprocess.Popen, [str(places.get(word, word)) for word in containers[0]["command"]], stderr=log, preexec_fn=end_with_parent
+            ).result()
+
+    def until_egress(self) -> None:
+        """Until it listens."""
+
+        def listens() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection((self.address, self.egress_port), 1):
+                return True
+            return False
+
+        until(listens, "limpet-egress listens")
+
+    def stop_egress(self) -> None:
+        if self.egress is not None:
+            self.egress.terminate()
+            assert self.egress.wait(PATIENCE) == 0
 
     def answer(self, method: str, kind: str, name: str = "", *, body: dict, labels: str = "", fields: str = "") -> tuple[int, dict]:
         with self.lock:
@@ -337,6 +374,7 @@ class Standin:
         for pod in list(self.running.values()):
             pod.kill()
             pod.over.wait(PATIENCE)
+        self.stop_egress()
         self.starter.shutdown()
         with contextlib.suppress(OSError):
             shutil.rmtree(self.directory)

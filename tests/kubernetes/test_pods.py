@@ -409,6 +409,9 @@ def test_what_pods_take_is_said_where_a_quota_wants_to_know():
         assert {"memory"} <= each["resources"]["limits"].keys() and {"memory", "cpu"} <= each["resources"]["requests"].keys()
 
 
+IMAGES = ["--image", "r/sandbox", "--controller-image", "r/controller"]
+
+
 def printed(capsys, monkeypatch, *options):
     from limpet.kubernetes import __main__
 
@@ -429,9 +432,8 @@ def test_the_manifest_gives_no_rights_to_look_inside(capsys, monkeypatch):
 
 
 def test_the_manifest_says_what_pods_and_gateways_are_like(capsys, monkeypatch):
-    images = ["--image", "r/sandbox", "--controller-image", "r/controller"]
     text, objects = printed(
-        capsys, monkeypatch, *images, "--cpus", "2", "--host-users", "false", "--gateway-image", "r/gateway", "--gateways", "3"
+        capsys, monkeypatch, *IMAGES, "--cpus", "2", "--host-users", "false", "--gateway-image", "r/gateway", "--gateways", "3"
     )
     assert text.count("\n") <= 250
     pods = PodOptions.from_environment(objects["ConfigMap", "limpet-pods"]["data"])
@@ -444,10 +446,29 @@ def test_the_manifest_says_what_pods_and_gateways_are_like(capsys, monkeypatch):
     assert allowed.items() <= deployment["template"]["metadata"]["labels"].items()
 
 
+def test_the_manifest_lets_sessions_reach_limpet_egress_alone(capsys, monkeypatch):
+    text, objects = printed(capsys, monkeypatch, *IMAGES, "--egress", "2", "--gateway-image", "r/gateway", "--warm", "2")
+    assert text.count("\n") <= 250
+    deployment = objects["Deployment", "limpet-egress"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    (way,) = objects["NetworkPolicy", "limpet-sessions"]["spec"]["egress"]
+    assert [peer["podSelector"]["matchLabels"] for peer in way["to"]] == [labels]
+    assert way["ports"] == objects["Service", "limpet-egress"]["spec"]["ports"] == [{"port": 7311}]
+    assert deployment["replicas"] == 2 and deployment["selector"]["matchLabels"] == labels
+    (rule,) = [each for each in objects["Role", "limpet-client"]["rules"] if each["resources"] == ["services"]]
+    assert (rule["resourceNames"], rule["verbs"]) == (["limpet-egress"], ["get"])
+    gateway = objects["Deployment", "limpet-gateway"]["spec"]["template"]["spec"]
+    place = {each["name"]: each.get("value") for each in gateway["containers"][0]["env"]}["LIMPET_EGRESS_KEY"]
+    mounted = {each["mountPath"]: each["name"] for each in gateway["containers"][0]["volumeMounts"]}[place.removesuffix("/key")]
+    assert {each["name"]: each.get("secret", {}).get("secretName") for each in gateway["volumes"]}[mounted] == "limpet-egress"
+    assert "key" in objects["Secret", "limpet-egress"]["stringData"]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (["--gateway-image", "g"], "LIMPET_POD_IMAGE"),
+        (["--egress", "1"], "LIMPET_POD_IMAGE"),
         (["--image", "a", "--controller-image", "b", "--cpus", "many"], "LIMPET_POD_CPUS"),
         (["--image", 'a"b'], "quotes"),
     ],

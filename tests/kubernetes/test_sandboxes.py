@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.support.gateway import until
+from tests.support.web import GET, serving
 
 from .standin import refusal
 
@@ -139,3 +140,23 @@ def test_ports_are_refused(sandbox, where):
     headers = {"X-API-Key": where["api_key"], "E2B-Sandbox-Id": sandbox.sandbox_id, "E2B-Sandbox-Port": "8000"}
     answer = httpx.get(where["sandbox_url"], headers=headers, trust_env=False)
     assert (answer.status_code, "in a pod" in answer.text) == (501, True)
+
+
+def test_what_is_allowed_is_reached_also_after_a_pause(gateways, fleet, standin):
+    from e2b import ALL_TRAFFIC
+    from e2b_code_interpreter import Sandbox
+
+    fleet()
+    with serving() as server:
+        gateway = gateways("--sandboxes", "yes", "--rate-limit-max", "0", "--sandbox-network", server.address)
+        where = {"api_key": gateways.keys["anna"], "api_url": gateway.url, "sandbox_url": gateway.url}
+        sandbox = Sandbox.create(network={"allow_out": [server.address], "deny_out": [ALL_TRAFFIC]}, **where)
+        asked = f"{GET}\nget('http://{server.address}/')[0]"
+        assert sandbox.run_code(asked).text == "200"
+        sandbox.pause()
+        standin.until_gone()
+        sandbox.connect()
+        assert sandbox.run_code(asked).text == "200"
+        sandbox.update_network({})
+        assert sandbox.run_code(asked).text == "403"
+        sandbox.kill()

@@ -1,4 +1,4 @@
-"""Servers of this machine's loopback, for what sandboxes reach."""
+"""Servers of this machine, for what sandboxes reach, and reaching them."""
 
 import contextlib
 import hashlib
@@ -67,10 +67,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, handler=Handler, certificate=None):
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler=Handler, certificate=None, host="127.0.0.1"):
+        super().__init__((host, 0), handler)
         self.requests, self.heard, self.elsewhere = [], threading.Event(), "/"
-        self.address = f"127.0.0.1:{self.server_port}"
+        self.address = f"{host}:{self.server_port}"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
@@ -81,8 +81,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(handler=Handler, certificate=None):
-    with Server(handler, certificate) as server:
+def serving(handler=Handler, certificate=None, host="127.0.0.1"):
+    with Server(handler, certificate, host) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
@@ -103,3 +103,25 @@ def make_certificate(directory):
     )  # fmt: skip
     both.write_bytes(key.read_bytes() + certificate.read_bytes())
     return both
+
+
+# By urllib, which is everywhere: through the proxy also what is on the loopback.
+GET = """
+import json, os, urllib.error, urllib.request
+
+def get(url, data=None, method=None):
+    os.environ.pop("no_proxy", None), os.environ.pop("NO_PROXY", None)
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data, method=method), timeout=100) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except urllib.error.URLError as error:
+        return 0, str(error.reason)
+"""
+
+
+def get(session, *arguments):
+    """What get() of GET returns in the session."""
+    result = session.run(f"{GET}\nget(*{arguments!r})").check()
+    return eval(result.result)

@@ -277,6 +277,23 @@ static void test_a_binding(void **state)
     done(&read);
 }
 
+static void test_one_that_relays(void **state)
+{
+    IpAddress there = parse("10.96.0.9"), elsewhere = parse("10.96.0.10");
+    Read read;
+
+    read_binding(&read, "egress", "egress://10.96.0.9:7311", "rules", "c2VhbGVk");
+    assert_int_equal(read.r, 0);
+    assert_ptr_equal(network_relay(&read.network), &read.network.bindings[0]);
+    assert_int_equal(read.network.bindings[0].port, 7311);
+    assert_true(network_binding_allows_address(&read.network.bindings[0], &there, false));
+    assert_false(network_binding_allows_address(&read.network.bindings[0], &elsewhere, false));
+    done(&read);
+    read_binding(&read, "a", "https://a", "A", "1");
+    assert_null(network_relay(&read.network));
+    done(&read);
+}
+
 static void test_malformed_bindings(void **state)
 {
     static const char *const wrong[][4] = {
@@ -297,6 +314,9 @@ static void test_malformed_bindings(void **state)
         {"a", "https://a", "Content-Length", "1"},
         {"a", "https://a", "Proxy-Authorization", "top-secret"},
         {"a", "https://a", "A:", "1"},
+        {"a", "egress://10.0.0.1:1", NULL, NULL},
+        {"a", "egress://10.0.0.1", "A", "1"},
+        {"a", "egress://10.0.0.1:1/", "A", "1"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -337,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_malformed_rules),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_a_binding),
+        cmocka_unit_test(test_one_that_relays),
         cmocka_unit_test(test_malformed_bindings),
         cmocka_unit_test(test_what_is_told_has_no_headers),
     };

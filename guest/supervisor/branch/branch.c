@@ -569,6 +569,9 @@ void branch_protection(const Branch *branch, Protection *ret)
     if (checkpoint) {
         ret->execution_count = checkpoint->execution_count;
         memcpy(ret->reason, branch->policy.trouble, sizeof(ret->reason));
+        if (!ret->reason[0] && processes_end_together())
+            reason_set(ret->reason, "memory that is used up ends the container with its checkpoints, as "
+                                    "memory.oom.group is 1 here");
         return;
     }
     policy_why_none(branch, ret->reason);

@@ -18,6 +18,23 @@
 #include "proto/base/clock.h"
 #include "proto/base/proc.h"
 
+/* ---- their control group ---- */
+
+/* File of a container's own group, of version 2. */
+#define OOM_GROUP "/sys/fs/cgroup/memory.oom.group"
+
+bool processes_end_together(void)
+{
+    static enum { UNKNOWN, ALONE, TOGETHER } known;
+    FILE *file = known == UNKNOWN ? fopen(OOM_GROUP, "re") : NULL;
+
+    if (known == UNKNOWN)
+        known = file && fgetc(file) == '1' ? TOGETHER : ALONE;
+    if (file)
+        fclose(file);
+    return known == TOGETHER;
+}
+
 /* ---- the table of processes ---- */
 
 void table_deinit(ProcessTable *table)

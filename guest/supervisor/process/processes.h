@@ -33,6 +33,10 @@ int table_read(ProcessTable *table);
 /* Returns whether the process has that supplementary group. */
 bool process_has_group(pid_t pid, gid_t group);
 
+/* Returns whether the kernel ends all of this control group where one process has no memory left, as it was
+ * at the first call. */
+bool processes_end_together(void);
+
 typedef void (*ProcessesReaped)(void *context, pid_t pid, int status, const struct rusage *usage);
 
 /* Reaps the children that have ended, without waiting. -ECHILD when there is no child left, otherwise 0. */

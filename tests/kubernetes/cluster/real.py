@@ -17,6 +17,7 @@ from tests.kubernetes.standin import NAMESPACE, until
 IMAGES = {"image": "limpet.test/sandbox:1", "controller_image": "limpet.test/limpet:1", "pull": "Never"}
 GATEWAY = "limpet.test/limpet:1"
 PODS = "10.244.0.0/16"
+NODE = "10.99.0.1"
 PATIENCE = 180
 CLAIMS = 40
 
@@ -35,15 +36,18 @@ class Real:
     """``administrator``: who has set the cluster up. ``kubeconfig``: of whom the manifest lets open sessions, as context `here`."""
 
     options = {**IMAGES, "memory": "512Mi", "network_proof": "trust"}
+    address = NODE
     until = staticmethod(functools.partial(until, patience=PATIENCE))
 
     def __init__(self):
         self.administrator = os.environ["KUBECONFIG"]
         self.directory = pathlib.Path(self.administrator).parent / "tests"
         self.directory.mkdir(exist_ok=True)
-        self.apply(self.manifest(NAMESPACE))
+        self.apply(self.manifest(NAMESPACE, "--egress", "1"))
         self.apply("---\n".join(_VOLUME.format(number=number, directory=self.directory / "volumes") for number in range(CLAIMS)))
         self.key, self.server_key = self.client_keys(NAMESPACE)
+        self.egress_key = self.directory / "egress.key"
+        self.egress_key.write_text(_decoded(self.get("secret", "limpet-egress")["data"]["key"]))
         self.kubeconfig = self.directory / "kubeconfig"
         found = yaml.safe_load(pathlib.Path(self.administrator).read_text())
         token = self.kubectl("create", "token", "limpet-client", "--duration", "6h").strip()
@@ -114,6 +118,9 @@ class Real:
 
     def until_gone(self):
         self.until(lambda: not self.names(), "no pods of sessions are left")
+
+    def until_egress(self):
+        self.kubectl("rollout", "status", "deployment/limpet-egress", "--timeout=170s")
 
     def said(self, name):
         return self.kubectl("logs", name, "--container", "controller")

@@ -16,7 +16,7 @@ from .._copying._bringing import Artifacts
 from .._protocol import _requests, _wire
 from .._protocol._requests import Body, Request
 from ..errors import BadRequest, Error, NoSuchRun, NoSuchSession, SessionClosed, Unavailable
-from ..kubernetes import _api
+from ..kubernetes import _api, _egress
 from ..kubernetes._pod import POOL, PORT, PodOptions, claim, object_name, pod, pool_of, taken_by
 from ..results import Between, Result, SessionInfo
 from .client import Client
@@ -28,9 +28,10 @@ T = TypeVar("T")
 _POLL = 0.1  # seconds between looks at a pod that starts
 _CALLS = 10_000  # of which is remembered where they run
 _FROM_POD = (
-    "memory", "cpus", "pids", "disk", "files", "image", "network", "bindings", "data", "packages", "template", "pip",
-    "build",
+    "memory", "cpus", "pids", "disk", "files", "image", "data", "packages", "template", "pip", "build",
 )  # fmt: skip
+
+_OF_SESSION = ("env", "network", "bindings")
 
 
 class _Place(NamedTuple):
@@ -125,6 +126,8 @@ class Pods(Client):
         server_key: Public key of the controllers. Defaults to ``LIMPET_SERVER_KEY``.
         artifacts: As of :class:`Client`.
         progress: As of :class:`Client`.
+        egress_key: Path of the key of ``limpet-egress``, through which sessions reach what their rules and bindings
+            name. Defaults to ``LIMPET_EGRESS_KEY``.
         start_timeout: Seconds in which a pod has to serve its session.
     """
 
@@ -137,6 +140,7 @@ class Pods(Client):
         server_key: str | None = None,
         artifacts: Artifacts = None,
         progress: bool = False,
+        egress_key: KeyFile = None,
         start_timeout: float = 120.0,
     ) -> None:
         context, _, name = namespace.rpartition("/")
@@ -148,6 +152,7 @@ class Pods(Client):
             f"tcp://{name}.pods", key=key, server_key=server_key, artifacts=artifacts, progress=progress
         )
         self._namespace = namespace
+        self._egress_file, self._egress_key = egress_key, _egress.read_key(egress_key)
         self._keys = {"key": key, "server_key": server_key}
         self._start_timeout = start_timeout
         self._saves = self._options.volume is not None
@@ -165,6 +170,7 @@ class Pods(Client):
             "options": self._options,
             "artifacts": self._artifacts,
             "progress": self._progress,
+            "egress_key": self._egress_file,
             "start_timeout": self._start_timeout,
         }
 
@@ -172,8 +178,9 @@ class Pods(Client):
     def open(self, name: str | None = None, **options: Any) -> Session:
         """Opens a session, or attaches to it if it exists: see :meth:`Client.open`.
 
-        The options of the container, such as ``memory``, ``image`` and ``network``, are those of the pod, and refused
-        here. A session that was saved in its claim is woken.
+        The options of the container, such as ``memory`` and ``image``, are those of the pod, and refused here. Rules
+        of ``network`` and ``bindings`` go to ``limpet-egress``; their keys are never in the pod. A session that was
+        saved in its claim is woken.
 
         Raises:
             ImageMissing: An image of the pod is not there.
@@ -182,6 +189,8 @@ class Pods(Client):
             Unavailable: The API server does not answer, or the pod is not there in time.
         """
         refused = [option for option in _FROM_POD if options.get(option) is not None]
+        if isinstance(options.get("network"), str) and options["network"] != "none":
+            refused.append("network")
         if refused:
             raise BadRequest(
                 f"{', '.join(refused)}: not for a session in a pod; PodOptions say what pods are like"
@@ -192,7 +201,7 @@ class Pods(Client):
 
     def run(self, code: str, timeout: float | None = None, **arguments: Any) -> Result:
         """Runs code in a pod of its own, which is removed afterwards: see :meth:`Client.run`."""
-        options = {key: arguments.pop(key) for key in ("env", *_FROM_POD) if key in arguments}
+        options = {key: arguments.pop(key) for key in (*_OF_SESSION, *_FROM_POD) if key in arguments}
         with self.open(**options) as session:
             result = session.run(code, timeout, **arguments)
         return dataclasses.replace(result, session=None)
@@ -220,7 +229,8 @@ class Pods(Client):
         return sorted(names.union(_api.session_of(found) for found in claims if not _api.ends(found)))
 
     def _restorable(self, options: Body) -> Body:
-        return {option: value for option, value in options.items() if option not in _FROM_POD}
+        dropped = {*_FROM_POD, "bindings", *(() if self._egress_key else ("network",))}
+        return {option: value for option, value in options.items() if option not in dropped}
 
     def _listed(self, group: str) -> list[SessionInfo]:
         rows: list[SessionInfo] = []
@@ -347,9 +357,22 @@ class Pods(Client):
             self._note(run_id, session)
         if not self._saves and (request.kind == _wire.SLEEP or request.body.get("ttl_action") == "save"):
             raise BadRequest("a session in a pod is saved in its claim, and has none: PodOptions(volume=...)")
+        if request.kind in (_wire.OPEN, _wire.SET_NETWORK):
+            request = self._with_network(session, request)
         if request.kind == _wire.OPEN and not request.body.get("attach"):
             return self._open(session, request)
         return self._ask(session, request, start, stream)
+
+    def _with_network(self, session: str, request: Request[T]) -> Request[T]:
+        """The request with rules that only limpet-egress can open."""
+        body = request.body
+        if request.kind == _wire.SET_NETWORK and not {"allow", "bindings"} <= body.keys():
+            raise BadRequest("rules and bindings of a session in a pod are sealed together: give both")
+        if not _egress.reaches(body):
+            return request
+        address = in_thread(self._cluster.service, _egress.EGRESS) if self._egress_key else None
+        sealed = _egress.relayed(session.partition("/")[0], body, self._egress_key, address)
+        return Request(request.kind, sealed, request.read, request.once)
 
     def _rows(self, session: str) -> list[SessionInfo]:
         return self._ask(session, _requests.sessions())

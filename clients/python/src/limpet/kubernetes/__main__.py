@@ -42,6 +42,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         pods.add_argument(
             f"--{name.replace('_', '-')}", dest=VARIABLE + name.upper(), type=_line, metavar="VALUE"
         )
+    parser.add_argument(
+        "--egress",
+        type=int,
+        metavar="N",
+        default=0,
+        help="how many limpet-egress connect sessions to what their rules and bindings name, of the controller's image "
+        "(default: none, and rules are refused)",
+    )
     gateways = parser.add_argument_group("gateways, `limpet serve`, where they have an image")
     gateways.add_argument(
         "--gateway-image",
@@ -68,15 +76,15 @@ def main() -> int:
         help="print the objects that a namespace needs, with new keys, for `kubectl apply -f -`",
         description="Prints the objects that a namespace needs, with new keys, for `kubectl apply -f -`: the "
         "namespace, the keys of controllers and of clients, a policy that leaves sessions without a network, "
-        "a service account with the rights of clients, what pods are like, and gateways. The output has secret keys "
-        "in it.",
+        "a service account with the rights of clients, what pods are like, limpet-egress, and gateways. The output "
+        "has secret keys in it.",
     )
     _add_options(making)
     given = parser.parse_args()
     pods = {name: text for name, text in vars(given).items() if name.startswith(VARIABLE) and text}
     gateways = None
     try:
-        if pods or given.gateway_image:
+        if pods or given.gateway_image or given.egress:
             PodOptions.from_environment(pods)
     except BadRequest as error:
         making.error(error.message)
@@ -84,7 +92,7 @@ def main() -> int:
         gateways = Gateways(
             given.gateway_image, given.gateways, given.gateway_memory, given.gateway_cpu, given.gateway_user
         )
-    sys.stdout.write(manifest(given.namespace, _pair(), _pair(), pods, gateways))
+    sys.stdout.write(manifest(given.namespace, _pair(), _pair(), pods, gateways, given.egress))
     return 0
 
 

@@ -23,7 +23,7 @@ from . import _pod
 from ._pod import CONTROLLER, ENDS, FREE, GROUP, HOLDER_LABELS, LABELS, POOL, SESSION, PodOptions, object_name
 
 _TIMEOUT = Timeout(connect=3.0, read=10.0)  # seconds
-_PATHS = {"pod": "pods", "persistent_volume_claim": "persistentvolumeclaims"}
+_PATHS = {"pod": "pods", "persistent_volume_claim": "persistentvolumeclaims", "service": "services"}
 _PATCH = "application/strategic-merge-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
@@ -84,6 +84,14 @@ class Cluster:
     def claim(self, name: str) -> Body | None:
         """None where there is none."""
         return self._read("persistent_volume_claim", name)
+
+    def service(self, name: str) -> str | None:
+        """Address and port of a service, None where there is none."""
+        found = self._read("service", name)
+        if found is None:
+            return None
+        address, port = found["spec"]["clusterIP"], found["spec"]["ports"][0]["port"]
+        return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
     def pod_of(self, session: str) -> Body | None:
         """The pod of a session, None where nothing has its name. One of the pool that is gone has ended."""

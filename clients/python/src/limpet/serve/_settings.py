@@ -12,7 +12,7 @@ from typing import Any
 from .._adapters.arguments import WrongOption
 from ._reach import is_rule
 
-OF_CONTAINERS = ("session_memory", "session_cpus", "session_disk", "session_pids", "sandbox_network")
+OF_CONTAINERS = ("session_memory", "session_cpus", "session_disk", "session_pids")
 """Settings that a gateway to pods does not have."""
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

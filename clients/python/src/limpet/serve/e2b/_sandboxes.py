@@ -225,7 +225,7 @@ class Sandboxes:
     async def set_network(self, record: Record, rules: list[str]) -> None:
         """What it may reach from now on."""
         base = await self.base(record)
-        await base.set_network({"allow": rules} if rules else "none")
+        await base.set_network({"allow": rules} if rules else "none", {})
         record.network = rules
         self.records.put(record)
 

@@ -1,0 +1,69 @@
+/* Rules that are sealed: the text is the one that tests/kubernetes/test_network.py has the Python client
+ * make. */
+#include <errno.h>
+#include <string.h>
+
+#include "host/egress/sealed.h"
+#include "tests/support/cmocka.h"
+
+static const char key[] = "0123456789abcdef0123456789abcdef";
+static const char sealed[] = "96c4+O8Ipn0b1aoQeG1/aPfYaOmaBGgHgIStoRV9SUgO+LL5tE4lvVmpLLQNKYvTh1m795+Y"
+                             "K2woeSO14wLm5UzeAW9jen1YLpT85dOTykqzQjt33fIrULuSgAnbU1dWsokVLyu2yUOsfCK/";
+
+static int open_text(const char *with, const char *text, Buf *ret)
+{
+    uint8_t tag[SEALED_TAG];
+
+    return sealed_open(ret, tag, text_of(with), text_of(text));
+}
+
+static void test_the_rules_are_there(void **state)
+{
+    static const char rules[] = "\x83\xa5"
+                                "allow\x91\xaf"
+                                "example.org:443\xa8"
+                                "bindings\x81\xa1"
+                                "a\x82\xa7"
+                                "headers\x81\xa1X\xa1y\xa3url\xa8"
+                                "http://b\xa5"
+                                "label\xa6"
+                                "conv-1";
+    Buf found _cleanup_(buf_deinit) = BUF_NULL;
+
+    assert_int_equal(open_text(key, sealed, &found), 0);
+    assert_int_equal(found.size, sizeof(rules) - 1);
+    assert_memory_equal(buf_head(&found), rules, found.size);
+}
+
+static void test_nothing_else_opens(void **state)
+{
+    Buf found _cleanup_(buf_deinit) = BUF_NULL;
+    char changed[sizeof(sealed)], longest[SEALED_MOST + 5];
+
+    assert_int_equal(open_text("0123456789abcdef0123456789abcdeF", sealed, &found), -EBADMSG);
+    for (size_t i = 0; i < strlen(sealed) - 4; i++) { /* the last group has bits that stand for nothing */
+        strcpy(changed, sealed);
+        changed[i] = changed[i] == 'A' ? 'B' : 'A';
+        assert_int_equal(open_text(key, changed, &found), -EBADMSG);
+        changed[i] = '!';
+        assert_int_equal(open_text(key, changed, &found), -EBADMSG);
+        changed[i] = '\0';
+        assert_int_equal(open_text(key, changed, &found), -EBADMSG);
+    }
+    memset(longest, 'A', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(open_text(key, longest, &found), -EBADMSG);
+    assert_int_equal(open_text(key, longest + 4, &found), -EBADMSG);
+    assert_int_equal(open_text(key, "====", &found), -EBADMSG);
+    assert_int_equal(found.size, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_rules_are_there),
+        cmocka_unit_test(test_nothing_else_opens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
