@@ -1,18 +1,16 @@
 /* Rules that are sealed: whoever holds the key of a limpet-egress has written them for it, and whoever
  * carries them cannot read or change them. They are base64 of a tag and of the rules, an EgressSealed of
- * host/egress/protocol.def:
+ * host/egress/protocol.def, as AES-256-SIV (RFC 5297) makes them of SHA-512 of the key. The same rules are
+ * always the same text.
  *
- *     tag   = HMAC-SHA256(HMAC-SHA256(key, "mac"), rules)
- *     bytes = rules xor SHAKE256(HMAC-SHA256(key, "stream") | tag)
- *
- * The same rules are always the same text. A connection that they are for begins with them, behind their size
- * in four bytes, the most significant first. */
+ * A connection that they are for begins with them, behind their size in four bytes, the most significant
+ * first. */
 #pragma once
 
 #include "proto/base/buf.h"
 #include "proto/wire.h"
 
-#define SEALED_TAG  32u
+#define SEALED_TAG  16u
 #define SEALED_MOST LIMIT_BINDING_HEADER
 
 /* Appends what a connection begins with. 0, -EMSGSIZE or -ENOMEM. */

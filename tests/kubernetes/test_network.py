@@ -11,8 +11,8 @@ from tests.support.web import GET, get, serving
 
 SECRET = "Bearer top-secret"
 SEALED = (
-    "96c4+O8Ipn0b1aoQeG1/aPfYaOmaBGgHgIStoRV9SUgO+LL5tE4lvVmpLLQNKYvTh1m795+Y"
-    "K2woeSO14wLm5UzeAW9jen1YLpT85dOTykqzQjt33fIrULuSgAnbU1dWsokVLyu2yUOsfCK/"
+    "hKluzTZsowkgbQzrL/syQbZHQtDi1DK98DM6nHANxnMKO7QuU3cefKLzkkpWzD+tH1am+8y9"
+    "GaYG+U4oiYknqKK+SSSmDyhILgSQMGU7T4xsuV/LTgP4xIJqtto="
 )
 
 

@@ -7,8 +7,8 @@
 #include "tests/support/cmocka.h"
 
 static const char key[] = "0123456789abcdef0123456789abcdef";
-static const char sealed[] = "96c4+O8Ipn0b1aoQeG1/aPfYaOmaBGgHgIStoRV9SUgO+LL5tE4lvVmpLLQNKYvTh1m795+Y"
-                             "K2woeSO14wLm5UzeAW9jen1YLpT85dOTykqzQjt33fIrULuSgAnbU1dWsokVLyu2yUOsfCK/";
+static const char sealed[] = "hKluzTZsowkgbQzrL/syQbZHQtDi1DK98DM6nHANxnMKO7QuU3cefKLzkkpWzD+tH1am+8y9"
+                             "GaYG+U4oiYknqKK+SSSmDyhILgSQMGU7T4xsuV/LTgP4xIJqtto=";
 
 static int open_text(const char *with, const char *text, Buf *ret)
 {

@@ -6,17 +6,19 @@
     with Pods("sandboxes", options) as pods, pods.open("conv-1") as session:
         print(session.run("6 * 7").result)
 
-Needs the extra ``kubernetes``: the official client, and pyzmq.
+Needs the extra ``kubernetes``: the official client, pyzmq, and cryptography.
 """
 
 from __future__ import annotations
 
 try:
+    import cryptography as _cryptography  # noqa: F401
     import kubernetes as _client  # noqa: F401  (the official client, not this package)
     import zmq as _zmq  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"limpet.kubernetes needs kubernetes and pyzmq ({error}): pip install 'kubernetes>=31' 'pyzmq>=24'",
+        f"limpet.kubernetes needs kubernetes, pyzmq and cryptography ({error}): "
+        "pip install 'kubernetes>=31' 'pyzmq>=24' 'cryptography>=42'",
         name=error.name,
     ) from error
 

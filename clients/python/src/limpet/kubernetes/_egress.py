@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import msgpack
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from .._protocol._requests import Body
 from ..errors import BadRequest
@@ -57,16 +57,10 @@ def relayed(session: str, body: Body, key: bytes | None, address: str | None) ->
 def _sealed(key: bytes, rules: Mapping[str, Any]) -> str:
     """As host/egress/sealed.h has it."""
     plain: bytes = msgpack.packb(_sorted(rules))
-    tag = _mac(_mac(key, b"mac"), plain)
-    stream = hashlib.shake_256(_mac(key, b"stream") + tag).digest(len(plain))
-    return base64.b64encode(tag + bytes(a ^ b for a, b in zip(plain, stream, strict=True))).decode()
+    return base64.b64encode(AESSIV(hashlib.sha512(key).digest()).encrypt(plain, None)).decode()
 
 
 def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _sorted(value[name]) for name in sorted(value)}
     return value
-
-
-def _mac(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, text, "sha256")
