@@ -104,9 +104,7 @@ static int fetch_piece(Fetching *fetching, size_t *ret)
     int r;
 
     client_begin(client, &call, MSG_ARTIFACT, MsgPublished, &asked);
-    r = client_call(client, &call, &reply);
-    if (!r)
-        r = reply_decode(&body, MsgGetReply, &reply.message.body, &client->problem);
+    r = client_call_for(client, &call, &reply, &body, MsgGetReply);
     if (r)
         return r;
     r = write_all(fetching->fd, body.data.data, body.data.size);

@@ -122,6 +122,13 @@ int reply_decode_as(void *ret, const Schema *schema, const msgpack_object_map *b
     return r;
 }
 
+int client_call_for_with(LimpetClient *client, ClientCall *call, Reply *ret, void *body, const Schema *schema)
+{
+    int r = client_call(client, call, ret);
+
+    return r ? r : reply_decode_as(body, schema, &ret->message.body, &client->problem);
+}
+
 static void *arena_take(Arena *arena, size_t size)
 {
     void *space = msgpack_zone_malloc(arena->zone, MAX(size, (size_t)1));

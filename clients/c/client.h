@@ -79,6 +79,11 @@ void client_begin_with(LimpetClient *client, ClientCall *call, MessageKind kind,
                        const void *body);
 /* Sends it, and waits for the answer. */
 int client_call(LimpetClient *client, ClientCall *call, Reply *ret);
+/* The same, and decodes the answer into *body, a `type`, which points into the reply. */
+#define client_call_for(client, call, ret, body, type)                                                       \
+    client_call_for_with(client, call, ret, (type *){body}, SCHEMA(type))
+int client_call_for_with(LimpetClient *client, ClientCall *call, Reply *ret, void *body,
+                         const Schema *schema);
 
 /* Asks for a descriptor, which is the caller's in *ret_fd. That stays as it is where none comes. */
 #define client_ask_descriptor(client, call, kind, type, from, ret_fd)                                        \

@@ -222,9 +222,7 @@ static int get_chunk(LimpetClient *client, const char *session, const char *path
     int r;
 
     client_begin(client, &call, MSG_GET, MsgGet, &get);
-    r = client_call(client, &call, &reply);
-    if (!r)
-        r = reply_decode(&body, MsgGetReply, &reply.message.body, &client->problem);
+    r = client_call_for(client, &call, &reply, &body, MsgGetReply);
     if (r)
         return r;
     r = write_all(fd, body.data.data, body.data.size);

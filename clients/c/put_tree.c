@@ -63,11 +63,6 @@ static int tree_store_add(TreeStore *store, const MsgFileEntry *row)
     return r;
 }
 
-static void tree_store_deinit(TreeStore *store)
-{
-    buf_deinit(&store->rows);
-}
-
 /* ---- the tree ---- */
 
 /* A copy of a tree: the first walk of the local directory looks, the next ones copy. */
@@ -309,6 +304,6 @@ int limpet_files_put_tree(LimpetClient *client, const char *session, const char 
     client->problem = PROBLEM_NULL;
     r = *local ? copy(&put) : problem_set(&client->problem, ERR_BAD_REQUEST, "the local path is empty");
     buf_deinit(&put.refused.names);
-    tree_store_deinit(&put.store);
+    buf_deinit(&put.store.rows);
     return client_result(client, r);
 }

@@ -325,9 +325,7 @@ int limpet_result(LimpetClient *client, const char *run_id, double timeout, Limp
     int r;
 
     client_begin(client, &call, MSG_RESULT, MsgResult, &asked);
-    r = client_call(client, &call, &reply);
-    if (!r)
-        r = reply_decode(&body, MsgResultReply, &reply.message.body, &client->problem);
+    r = client_call_for(client, &call, &reply, &body, MsgResultReply);
     if (!r && body.record.map)
         r = result_new(&result, &reply, body.record.map, &client->problem);
     if (result)

@@ -154,11 +154,9 @@ int files_ask_with(LimpetClient *client, const char *session, const MsgFileAsk *
 {
     const MsgFiles body = {.session = text_of(session), .has_ask = true, .ask = *what};
     ClientCall call = {.repeatable = !once};
-    int r;
 
     client_begin(client, &call, MSG_FILES, MsgFiles, &body);
-    r = client_call(client, &call, reply);
-    return r ? r : reply_decode_as(ret, schema, &reply->message.body, &client->problem);
+    return client_call_for_with(client, &call, reply, ret, schema);
 }
 
 static int ask_for_nothing(LimpetClient *client, const char *session, const MsgFileAsk *what, bool once)

@@ -52,10 +52,8 @@ static int call_open(LimpetClient *client, ClientCall *call, LimpetOpened *ret)
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     LimpetOpened opened;
     MsgOpenReply body;
-    int r = client_call(client, call, &reply);
+    int r = client_call_for(client, call, &reply, &body, MsgOpenReply);
 
-    if (!r)
-        r = reply_decode(&body, MsgOpenReply, &reply.message.body, &client->problem);
     if (!r)
         r = take_opened(&opened, &body, &client->problem);
     if (!r && ret)
@@ -186,9 +184,7 @@ int limpet_fork(LimpetClient *client, const char *session, const char *const *na
     int r;
 
     client_begin(client, &call, MSG_FORK, MsgFork, &asked);
-    r = client_call(client, &call, &reply);
-    if (!r)
-        r = reply_decode(&body, MsgForked, &reply.message.body, &client->problem);
+    r = client_call_for(client, &call, &reply, &body, MsgForked);
     if (!r)
         r = take_forked(opened, n, &body, &client->problem);
     return client_result(client, r);
@@ -208,22 +204,23 @@ int limpet_context(LimpetClient *client, const char *session, const char *name, 
 }
 
 /* A request with nothing but the session. */
-static int call_session(LimpetClient *client, MessageKind kind, const char *session, Reply *ret)
+#define call_session(client, kind, session, ret, body, type)                                                 \
+    call_session_with(client, kind, session, ret, (type *){body}, SCHEMA(type))
+static int call_session_with(LimpetClient *client, MessageKind kind, const char *session, Reply *ret,
+                             void *body, const Schema *schema)
 {
     ClientCall call = {0};
 
     client_begin(client, &call, kind, MsgTarget, &(MsgTarget){.session = text_of(session)});
-    return client_call(client, &call, ret);
+    return client_call_for_with(client, &call, ret, body, schema);
 }
 
 int limpet_interrupt(LimpetClient *client, const char *session, bool *interrupted)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     MsgInterruptReply body;
-    int r = call_session(client, MSG_INTERRUPT, session, &reply);
+    int r = call_session(client, MSG_INTERRUPT, session, &reply, &body, MsgInterruptReply);
 
-    if (!r)
-        r = reply_decode(&body, MsgInterruptReply, &reply.message.body, &client->problem);
     if (!r && interrupted)
         *interrupted = body.interrupted;
     return client_result(client, r);
@@ -233,10 +230,8 @@ int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     MsgEpoch body;
-    int r = call_session(client, MSG_RESET, session, &reply);
+    int r = call_session(client, MSG_RESET, session, &reply, &body, MsgEpoch);
 
-    if (!r)
-        r = reply_decode(&body, MsgEpoch, &reply.message.body, &client->problem);
     if (!r && epoch)
         *epoch = body.epoch;
     return client_result(client, r);
@@ -245,18 +240,17 @@ int limpet_reset(LimpetClient *client, const char *session, uint64_t *epoch)
 int limpet_sleep(LimpetClient *client, const char *session)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
+    MsgNothing body;
 
-    return client_result(client, call_session(client, MSG_SLEEP, session, &reply));
+    return client_result(client, call_session(client, MSG_SLEEP, session, &reply, &body, MsgNothing));
 }
 
 int limpet_close(LimpetClient *client, const char *session, char **out, char **err)
 {
     _cleanup_(reply_deinit) Reply reply = REPLY_NULL;
     MsgCloseReply body = {0};
-    int r = call_session(client, MSG_CLOSE, session, &reply);
+    int r = call_session(client, MSG_CLOSE, session, &reply, &body, MsgCloseReply);
 
-    if (!r)
-        r = reply_decode(&body, MsgCloseReply, &reply.message.body, &client->problem);
     if (out)
         *out = body.out.data ? text_dup(body.out) : NULL;
     if (err)
@@ -274,9 +268,7 @@ int limpet_commit(LimpetClient *client, const char *session, const char *branch,
     int r;
 
     client_begin(client, &call, MSG_COMMIT, MsgCommit, &commit);
-    r = client_call(client, &call, &reply);
-    if (!r)
-        r = reply_decode(&body, MsgCommitReply, &reply.message.body, &client->problem);
+    r = client_call_for(client, &call, &reply, &body, MsgCommitReply);
     if (!r && execution_count)
         *execution_count = body.execution_count;
     if (!r && epoch)

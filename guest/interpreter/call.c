@@ -64,7 +64,8 @@ PyObject *error_take(void)
     return describe(exception);
 }
 
-PyObject *error_report(void)
+/* The same for an exception that a cell ends with: it becomes sys.last_exc, and sys.excepthook is told. */
+static PyObject *error_report(void)
 {
     _pyref_ PyObject *exception = py_take_exception();
     PyObject *description = describe(exception);

@@ -12,9 +12,6 @@
  * leaves no exception set; whatever the exception's own methods do, they cannot make it fail either. */
 PyObject *error_take(void);
 
-/* The same for an exception that a cell ends with: it becomes sys.last_exc, and sys.excepthook is told. */
-PyObject *error_report(void);
-
 /* The language of cells, where it is not Python: a function in Python that has them run by a program beside
  * the interpreter (limpet_languages).
  *

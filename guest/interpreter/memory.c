@@ -52,7 +52,8 @@ void memory_limit_init(uint64_t memory)
     memory_limit_end_cell();
 }
 
-int memory_limit_held(uint64_t *ret)
+/* Finds the bytes that the process holds. 0 or a negative errno. */
+static int memory_limit_held(uint64_t *ret)
 {
     ProcMemory memory;
     int r = proc_memory(&memory, 0);

@@ -34,9 +34,6 @@ uint64_t memory_limit_most(void);
  * `peak` bytes. */
 bool memory_limit_is_nearly_taken(uint64_t peak);
 
-/* Finds the bytes that the process holds. 0 or a negative errno. */
-int memory_limit_held(uint64_t *ret);
-
 /* The order in which the kernel ends processes when the memory of the sandbox runs out: children of a cell
  * first, then an automatic checkpoint that was made beside none, then this process, and other checkpoints
  * last. All of it as far as the kernel lets this user say so (/proc/self/oom_score_adj, in thousandths of the

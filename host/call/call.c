@@ -285,7 +285,7 @@ static void forget_stream(Call *call)
     list_remove(&call->in_streams);
 }
 
-void call_free(Call *call)
+static void call_free(Call *call)
 {
     if (call->record.size)
         call->all->bytes -= call->record.size;

@@ -137,8 +137,6 @@ void calls_client_gone(Calls *all, Peer peer);
 void calls_orphan(Calls *all, List *stored);
 void calls_expire(Calls *all);
 
-void call_free(Call *call);
-
 /* ---- its execution ---- */
 
 extern const GuestRequestOps call_turn_ops;    /* of code: one after the other */

@@ -199,9 +199,7 @@ Session *op_target(Front *front, Request *request, const msgpack_object_map *bod
 {
     MsgTarget target;
 
-    if (!op_decode(request, &target, MsgTarget, body))
-        return NULL;
-    return op_session(front, request, target.session, target.instance);
+    return op_decode_session(front, request, &target, MsgTarget, body);
 }
 
 /* ---- queries ---- */

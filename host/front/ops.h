@@ -39,6 +39,10 @@ bool op_find_data_of(Front *front, Request *request, const msgpack_object_map *b
  * `instance`. Answers the request and returns NULL when there is none. */
 Session *op_session(Front *front, Request *request, Text name, Text instance);
 
+/* Decodes the body into *ret, a `type`, and finds the session that it is about. As both of them. */
+#define op_decode_session(front, request, ret, type, body)                                                   \
+    (op_decode(request, ret, type, body) ? op_session(front, request, (ret)->session, (ret)->instance) : NULL)
+
 /* The same for a request that names a session and nothing else. */
 Session *op_target(Front *front, Request *request, const msgpack_object_map *body);
 

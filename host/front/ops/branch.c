@@ -75,11 +75,8 @@ static void make_branch(Session *origin, Request *request, const MsgBranch *aske
 static void handle_branch(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgBranch asked;
-    Session *origin;
+    Session *origin = op_decode_session(front, request, &asked, MsgBranch, body);
 
-    if (!op_decode(request, &asked, MsgBranch, body))
-        return;
-    origin = op_session(front, request, asked.session, asked.instance);
     if (!origin)
         return;
     if (asked.checkpoint.data && !name_valid(asked.checkpoint))
@@ -146,9 +143,7 @@ static void handle_context(Front *front, Request *request, const msgpack_object_
     Session *origin, *session;
     Text language, name;
 
-    if (!op_decode(request, &asked, MsgContext, body))
-        return;
-    origin = op_session(front, request, asked.session, asked.instance);
+    origin = op_decode_session(front, request, &asked, MsgContext, body);
     if (!origin)
         return;
     language = language_name(asked.language);
@@ -254,9 +249,7 @@ static void handle_commit(Front *front, Request *request, const msgpack_object_m
     MsgCommit asked;
     Session *session, *from;
 
-    if (!op_decode(request, &asked, MsgCommit, body))
-        return;
-    session = op_session(front, request, asked.session, asked.instance);
+    session = op_decode_session(front, request, &asked, MsgCommit, body);
     from = session ? find_source(session, asked.branch) : NULL;
     if (from)
         queue_commit(session, from, request);

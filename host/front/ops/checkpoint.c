@@ -21,9 +21,7 @@ static void *checkpoint_order(Front *front, Request *request, const msgpack_obje
     Session *session;
     CheckpointOrder *order;
 
-    if (!op_decode(request, &target, MsgCheckpointTarget, body))
-        return NULL;
-    session = op_session(front, request, target.session, target.instance);
+    session = op_decode_session(front, request, &target, MsgCheckpointTarget, body);
     if (session && !name_valid(target.checkpoint)) {
         request_fail_text(request, ERR_NO_SUCH_CHECKPOINT,
                           "the session has no checkpoint with this id or name");
@@ -163,11 +161,8 @@ static void queue_checkpoint(Session *session, Request *request, const MsgTake *
 static void handle_checkpoint(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgTake asked;
-    Session *session;
+    Session *session = op_decode_session(front, request, &asked, MsgTake, body);
 
-    if (!op_decode(request, &asked, MsgTake, body))
-        return;
-    session = op_session(front, request, asked.session, asked.instance);
     if (!session)
         return;
     if (asked.name.data && !name_valid(asked.name))

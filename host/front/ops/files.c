@@ -219,11 +219,8 @@ static void fetch(Front *front, Request *request, const msgpack_object_map *body
 static void handle_get(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgGet get;
-    Session *session;
+    Session *session = op_decode_session(front, request, &get, MsgGet, body);
 
-    if (!op_decode(request, &get, MsgGet, body))
-        return;
-    session = op_session(front, request, get.session, get.instance);
     if (!session)
         return;
     const JobGet job = {
@@ -303,11 +300,8 @@ static void on_put(void *userdata, FileServiceAnswer *answer)
 static void handle_put(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgPut put;
-    Session *session;
+    Session *session = op_decode_session(front, request, &put, MsgPut, body);
 
-    if (!op_decode(request, &put, MsgPut, body))
-        return;
-    session = op_session(front, request, put.session, put.instance);
     if (!session || (file_is_data(put.path) && !has_data(front, request, session)))
         return;
     if (!put.last)

@@ -35,11 +35,8 @@ static void begin(Front *front, Request *request, const msgpack_object_map *body
 static void handle(Front *front, Request *request, const msgpack_object_map *body)
 {
     MsgFork asked;
-    Session *origin;
+    Session *origin = op_decode_session(front, request, &asked, MsgFork, body);
 
-    if (!op_decode(request, &asked, MsgFork, body))
-        return;
-    origin = op_session(front, request, asked.session, asked.instance);
     if (!origin)
         return;
     if (value_count(&asked.names) == 0)

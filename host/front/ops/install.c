@@ -52,9 +52,7 @@ static void handle_install(Front *front, Request *request, const msgpack_object_
     MsgInstall said;
     int r;
 
-    if (!op_decode(request, &said, MsgInstall, body))
-        return;
-    session = op_session(front, request, said.session, said.instance);
+    session = op_decode_session(front, request, &said, MsgInstall, body);
     if (!session)
         return;
     order = (InstallOrder){said.packages, isnan(said.timeout) ? INSTALL_SECONDS : said.timeout, false};

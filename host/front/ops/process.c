@@ -70,9 +70,7 @@ static void handle_process(Front *front, Request *request, const msgpack_object_
     MsgProcess said;
     bool waits;
 
-    if (!op_decode(request, &said, MsgProcess, body))
-        return;
-    session = op_session(front, request, said.session, said.instance);
+    session = op_decode_session(front, request, &said, MsgProcess, body);
     if (!session)
         return;
     waits = said.ask.has_output || said.ask.has_send;

@@ -279,9 +279,7 @@ static void handle_set_network(Front *front, Request *request, const msgpack_obj
     Session *session;
     MsgSetNetwork said;
 
-    if (!op_decode(request, &said, MsgSetNetwork, body))
-        return;
-    session = op_session(front, request, said.session, said.instance);
+    session = op_decode_session(front, request, &said, MsgSetNetwork, body);
     if (!session)
         return;
     if ((said.allow.array || said.bindings.map) &&

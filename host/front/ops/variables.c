@@ -187,9 +187,7 @@ static void handle_export(Front *front, Request *request, const msgpack_object_m
     Session *session;
     MsgExport asked;
 
-    if (!op_decode(request, &asked, MsgExport, body))
-        return;
-    session = op_session(front, request, asked.session, asked.instance);
+    session = op_decode_session(front, request, &asked, MsgExport, body);
     if (!session)
         return;
     if (session->branch != 0) {
