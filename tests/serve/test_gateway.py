@@ -6,7 +6,7 @@ import types
 from limpet import AsyncClient
 from limpet.serve._gateway import Gateway
 from limpet.serve._keys import ANONYMOUS
-from limpet.serve._log import Log
+from limpet.serve._log import _EACH, Log
 from limpet.serve._settings import Settings
 
 
@@ -38,12 +38,12 @@ def test_uploads_of_a_session_that_is_opened_meanwhile_stay(tmp_path):
         gateway = Gateway(Settings(state_dir=str(tmp_path)))
         gateway.client = client = Client()
         await gateway.open(ANONYMOUS, "old", {})
-        gateway.runs.feed("old")
+        gateway.runs.feed(ANONYMOUS, "old")
         assert (tmp_path / "data" / "old").is_dir()
 
         async def meanwhile():
             await gateway.open(ANONYMOUS, "new", {})
-            gateway.runs.feed("new")
+            gateway.runs.feed(ANONYMOUS, "new")
 
         client.names.clear()
         client.meanwhile = meanwhile
@@ -58,7 +58,7 @@ def test_uploads_of_a_session_that_is_opened_meanwhile_stay(tmp_path):
 
 def test_a_log_loses_the_oldest_and_tells_each_reader_what_is_left():
     async def scene():
-        log = Log(100)
+        log = Log(5 * (20 + _EACH))
         for number in range(10):
             log.append("output", b"%d" % number * 20)
         log.close()

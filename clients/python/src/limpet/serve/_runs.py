@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .. import AsyncClient, BadRequest, Display, Error, Result
 from ._keys import Owner
-from ._log import Log
+from ._log import Log, Room
 from ._plain import encode
 from ._problems import Problem, problem_of
 from ._questions import Questions
@@ -18,8 +17,8 @@ from ._watch import Watch
 _OUTPUT = 2 << 20  # characters of one call that its events have; the record says where the rest is
 _EVENTS = 16 << 20  # bytes of the events of one call
 _FEED = 8 << 20  # bytes of what is remembered of a session for those who come later
-_KEPT = 64 << 20  # bytes of calls that have ended
-_LEAST = 256 << 10  # that each of them counts for
+_OF_ONE = 64 << 20  # bytes of both for one owner
+_IN_ALL = 256 << 20
 _ENDING: set[asyncio.Task[None]] = set()  # asyncio itself does not hold them
 
 
@@ -33,6 +32,7 @@ class Run:
         place: str | None,
         said: Any,
         feed: Log | None,
+        log: Log,
         inner: str | None = None,
     ) -> None:
         self.run_id = run_id
@@ -41,11 +41,10 @@ class Run:
         self.owner = owner
         self.place = place
         self.said = said
-        self.log = Log(_EVENTS)
-        self.result: Result | None = None
+        self.log = log
         self.record = b""
-        self.kept = 0
-        """Its size, once it has ended and is kept."""
+        self.artifacts: Mapping[str, str] = {}
+        """Their paths on this machine, by those in the container."""
         self.problem: Problem | None = None
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.questions = Questions(run_id, self.tell)
@@ -53,11 +52,6 @@ class Run:
         self._written = 0
         self._left_out = 0
         self._heard = False
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes to remember."""
-        return len(self.record) + self._written + 1000
 
     def tell(self, name: str, data: bytes) -> None:
         """An event."""
@@ -86,7 +80,7 @@ class Run:
         """There is the record."""
         if self._left_out:
             self._tell_output("stderr", f"\n[limpet: {self._left_out} more characters are not shown here]\n")
-        self.result, self.record = result, record
+        self.record, self.artifacts = record, result.artifacts
         self.tell("result", record)
         self._close()
 
@@ -126,23 +120,23 @@ class Runs:
     def __init__(self, client: AsyncClient, watch: Watch) -> None:
         self._client = client
         self._watch = watch
-        self._runs: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._runs: dict[tuple[str, str], Run] = {}
         self._feeds: dict[str, Log] = {}
-        self._sizes: Counter[str] = Counter()  # of those that have ended, by their owners
+        self._room = Room(_OF_ONE, _IN_ALL)
         self._ended = False
 
-    def feed(self, inner: str) -> Log:
-        """What happens in a session, its branches and contexts included."""
+    def feed(self, owner: Owner, inner: str) -> Log:
+        """What happens in a session of this owner, its branches and contexts included."""
         base = inner.partition("/")[0]
         if base not in self._feeds:
-            self._feeds[base] = Log(_FEED)
+            self._feeds[base] = Log(_FEED, self._room, owner.id)
             self._feeds[base].closed = self._ended
         return self._feeds[base]
 
     def onlooked(self, owner: Owner, run_id: str, inner: str) -> Run | None:
         """A call that is not asked for here, for those who look at its session; None where nobody has yet."""
         feed = self._feeds.get(inner.partition("/")[0])
-        return None if feed is None else Run(run_id, owner, inner, None, feed)
+        return None if feed is None else Run(run_id, owner, inner, None, feed, Log(0))
 
     def watched(self) -> set[str]:
         """The sessions whose events are remembered."""
@@ -159,9 +153,9 @@ class Runs:
         for feed in self._feeds.values():
             feed.close()
 
-    def changed(self, inner: str, what: str, **more: Any) -> None:
+    def changed(self, owner: Owner, inner: str, what: str, **more: Any) -> None:
         """Tells those who look at the session that something else than a call has changed it."""
-        self.feed(inner).append("changed", encode({"what": what, **more}))
+        self.feed(owner, inner).append("changed", encode({"what": what, **more}))
 
     def known(self, owner: Owner, run_id: str) -> Run | None:
         """A call of this owner."""
@@ -183,8 +177,8 @@ class Runs:
             owner: Whose it is.
             run_id: Of the call.
             place: What the controller calls its session; None without one.
-            said: What was asked for: the same id with something else is a mistake. None where somebody looks for a
-                call that this gateway has not begun.
+            said: Tells what was asked for: the same id with something else is a mistake. None where somebody looks for
+                a call that this gateway has not begun.
             begin: Asks the controller.
             show: The record, as the owner sees it.
             inner: What the controller calls the call, if that is not its id.
@@ -195,8 +189,10 @@ class Runs:
             if (known.place, known.said) != (place, said):
                 raise BadRequest("this run_id belongs to another call")
             return known
-        self._drop((owner.id, run_id))
-        run = Run(run_id, owner, place, said, None if place is None else self.feed(place), inner)
+        if known is not None:
+            self._drop(known)
+        feed = None if place is None else self.feed(owner, place)
+        run = Run(run_id, owner, place, said, feed, Log(_EVENTS, self._room, owner.id), inner)
         self._runs[owner.id, run_id] = run
         task = asyncio.ensure_future(self._run(run, begin, show))
         _ENDING.add(task)
@@ -207,6 +203,7 @@ class Runs:
         """The session was closed: those who look at it are told, and leave."""
         feed = self._feeds.pop(inner, None)
         if feed is not None:
+            feed.leave()
             feed.append("closed", b"{}")
             feed.close()
 
@@ -224,27 +221,10 @@ class Runs:
             run.fail(problem_of(error))
         finally:
             self._watch.running.dec()
-            self._keep(run)
+            run.log.give_way = lambda: self._drop(run)
 
-    def _keep(self, run: Run) -> None:
-        """The latest that have ended, up to a size. Whoever has most of it loses the oldest."""
-        if self._runs.get((run.owner.id, run.run_id)) is not run:
-            return  # another one has its place
-        run.kept = max(run.size, _LEAST)
-        self._sizes[run.owner.id] += run.kept
-        while self._sizes.total() > _KEPT:
-            most = max(self._sizes, key=self._sizes.__getitem__)
-            ended = (
-                key for key, each in self._runs.items() if key[0] == most and each.kept and each is not run
-            )
-            oldest = next(ended, None)
-            if oldest is None:
-                break
-            self._drop(oldest)
-
-    def _drop(self, key: tuple[str, str]) -> None:
-        run = self._runs.pop(key, None)
-        if run is not None:
-            self._sizes[run.owner.id] -= run.kept
-            if not self._sizes[run.owner.id]:
-                del self._sizes[run.owner.id]
+    def _drop(self, run: Run) -> None:
+        """It is not known any more: the controller still has its record for a while."""
+        run.log.leave()
+        if self._runs.get((run.owner.id, run.run_id)) is run:
+            del self._runs[run.owner.id, run.run_id]

@@ -107,6 +107,10 @@ class Call:
         """What the controller calls it."""
         return self.gateway.inner(self.owner, self.params["session"])
 
+    def changed(self, what: str, **more: Any) -> None:
+        """Tells those who look at the session that something else than a call has changed it."""
+        self.gateway.runs.changed(self.owner, self.inner, what, **more)
+
     def pieces(self) -> AsyncIterator[bytes]:
         """The body, as it comes. Raises Disconnected where the client goes away before its end."""
         return pieces_of(self._receive)

@@ -88,26 +88,29 @@ async def rewind_chat(call: Call) -> Any:
     """Takes a turn back with all that came after it: what was said, and the variables."""
     session = await call.session()
     text = await _chat(call, session).rewind(session, call.body.turn)
-    call.gateway.runs.changed(session.name, "checkpoints")
+    call.changed("checkpoints")
     return Rewound(text)
 
 
 def _chat(call: Call, session: AsyncSession) -> Conversation:
-    return call.gateway.chats.of(session, call.gateway.runs.feed(session.name))
+    return call.gateway.chats.of(session, call.gateway.runs.feed(call.owner, session.name))
 
 
 async def _run(call: Call, session: AsyncSession, code: str, run_id: str) -> Result:
     """A call as any other, which those who look at the session see. Cancelled, it is interrupted."""
     gateway, owner, name = call.gateway, call.owner, call.params["session"]
+    result: Result | None = None
 
     async def begin(run: Run) -> Result:
+        nonlocal result
         run.begun("python", session=name, code=code, language=None)
-        return await session.run(
+        result = await session.run(
             code, run_id=run_id, on_stdout=run.on_stdout, on_stderr=run.on_stderr, on_display=run.on_display
         )
+        return result
 
     run = gateway.runs.start(
-        owner, run_id, session.name, code, begin, lambda result: show(gateway, owner, run_id, result)
+        owner, run_id, session.name, code, begin, lambda made: show(gateway, owner, run_id, made)
     )
     try:
         await asyncio.shield(run.done)
@@ -117,5 +120,5 @@ async def _run(call: Call, session: AsyncSession, code: str, run_id: str) -> Res
                 await gateway.client.interrupt(run_id)
     if run.problem is not None:
         raise Error(run.problem.detail)
-    assert run.result is not None
-    return run.result
+    assert result is not None
+    return result

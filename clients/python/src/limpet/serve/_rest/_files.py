@@ -78,7 +78,7 @@ async def put_file(call: Call) -> Any:
         await session.files.mkdir(path)
     else:
         await save(call, session, path)
-    call.gateway.runs.changed(call.inner, "files")
+    call.changed("files")
     return call.json(await session.files.stat(path), 201)
 
 
@@ -86,7 +86,7 @@ async def put_file(call: Call) -> Any:
 async def move_file(call: Call) -> None:
     """Gives a file or a directory another name."""
     await (await call.session()).files.move(call.params["path"], call.body.to)
-    call.gateway.runs.changed(call.inner, "files")
+    call.changed("files")
 
 
 @operation(
@@ -97,7 +97,7 @@ async def move_file(call: Call) -> None:
 async def delete_file(call: Call) -> None:
     """Removes a file, a link or a directory."""
     await (await call.session()).files.remove(call.params["path"], call.flag("recursive"))
-    call.gateway.runs.changed(call.inner, "files")
+    call.changed("files")
 
 
 @operation(
@@ -121,7 +121,7 @@ async def upload_data(call: Call) -> Any:
     else:
         name = call.query.get("path") or ""
         uploaded[name] = await call.gateway.uploads.write(session.name, name, call.pieces())
-    call.gateway.runs.changed(call.inner, "files")
+    call.changed("files")
     return call.json(Uploaded(uploaded), 201)
 
 
@@ -161,7 +161,6 @@ async def get_run_artifact(call: Call) -> Any:
     run = await find(call, call.params["run_id"])
     await run.done
     path = "/" + call.params["path"]
-    known = run.result.artifacts if run.result is not None else {}
-    if path not in known:
+    if path not in run.artifacts:
         raise Problem(404, "NoSuchFile", "this call has no artifact of that path")
-    return await host_content(call, known[path], path)
+    return await host_content(call, run.artifacts[path], path)

@@ -118,7 +118,7 @@ async def start_process(call: Call) -> Any:
         name=body.name,
         run_id=checked_run_id(body.run_id),
     )
-    call.gateway.runs.changed(call.inner, "processes")
+    call.changed("processes")
     return call.json(Started(process.id), 201)
 
 
@@ -160,7 +160,7 @@ async def send_input(call: Call) -> None:
 async def send_signal(call: Call) -> None:
     """Sends a signal to a process and what it has started."""
     await (await _process(call)).send_signal(call.body.signal)
-    call.gateway.runs.changed(call.inner, "processes")
+    call.changed("processes")
 
 
 @operation("POST", _OF + "/{process}/resize", takes=Size)

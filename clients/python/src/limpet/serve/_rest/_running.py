@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from ... import NoSuchRun, Result
 from ..._adapters.cells import translated
 from ..._protocol._options import CONTAINER_OPTIONS
 from .._gateway import OPTIONS
+from .._plain import encode
 from .._runs import Run
 from ._call import Call, events
 from ._events import OF_CALL, OF_SESSION
@@ -187,7 +189,7 @@ async def interrupt_run(call: Call) -> Any:
 async def reset(call: Call) -> None:
     """Ends the running call and starts a new interpreter. Files are kept."""
     await (await call.session()).reset()
-    call.gateway.runs.changed(call.inner, "reset", session=call.params["session"])
+    call.changed("reset", session=call.params["session"])
 
 
 @operation("POST", PREFIX + "/sessions/{session}/answers", takes=AnswerRequest)
@@ -238,7 +240,7 @@ async def get_run_events(call: Call) -> Any:
 )  # fmt: skip
 async def get_session_events(call: Call) -> Any:
     """What happens in a session: the calls that users of this gateway make there, with all their events."""
-    feed = call.gateway.runs.feed((await call.session()).name)
+    feed = call.gateway.runs.feed(call.owner, (await call.session()).name)
     return events(call, feed.follow(feed.after(call.last_event_id)))
 
 
@@ -286,7 +288,7 @@ def _start(call: Call, run_id: str, place: str | None, begin: Any, inner: str | 
         owner,
         run_id,
         place,
-        call.body if call.operation.takes else None,
+        hashlib.sha256(encode(call.body)).digest() if call.operation.takes else None,
         begin,
         lambda result: show(gateway, owner, run_id, result),
         inner,

@@ -69,7 +69,7 @@ class Names(msgspec.Struct):
 async def checkpoint(call: Call) -> Any:
     """Takes a checkpoint of the variables."""
     made = await (await call.session()).checkpoint(call.body.name, call.body.files)
-    call.gateway.runs.changed(call.inner, "checkpoints")
+    call.changed("checkpoints")
     return call.json(_own(call, made), 201)
 
 
@@ -83,16 +83,14 @@ async def list_checkpoints(call: Call) -> Any:
 async def drop_checkpoint(call: Call) -> None:
     """Removes a checkpoint."""
     await (await call.session()).drop(call.params["checkpoint"])
-    call.gateway.runs.changed(call.inner, "checkpoints")
+    call.changed("checkpoints")
 
 
 @operation("POST", PREFIX + "/sessions/{session}/rollback", takes=RollbackRequest, gives=Rollback)
 async def rollback(call: Call) -> Any:
     """Goes back to the variables of a checkpoint, and to its files if it has them."""
     done = await (await call.session()).rollback(call.body.checkpoint)
-    call.gateway.runs.changed(
-        call.inner, "rollback", session=call.params["session"], execution_count=done.execution_count
-    )
+    call.changed("rollback", session=call.params["session"], execution_count=done.execution_count)
     return done
 
 
@@ -100,7 +98,7 @@ async def rollback(call: Call) -> Any:
 async def open_branch(call: Call) -> Any:
     """Opens the branch SESSION/NAME with the current variables, or those of a checkpoint."""
     branch = await (await call.session()).branch(call.body.name, call.body.at)
-    call.gateway.runs.changed(call.inner, "branches")
+    call.changed("branches")
     return call.json(shown(call.gateway.name(call.owner, branch.name) or "", branch, True), 201)
 
 
@@ -122,7 +120,7 @@ async def commit_branch(call: Call) -> Any:
         raise NoSuchSession(f"there is no branch '{call.params['branch']}'") from None
     finally:
         call.gateway.forget(call.owner, f"{call.params['session']}/{call.params['branch']}")
-    call.gateway.runs.changed(call.inner, "branches")
+    call.changed("branches")
     return done
 
 
@@ -145,7 +143,7 @@ async def open_context(call: Call) -> Any:
     """Opens the context SESSION/NAME, variables of its own in Python or another language, or attaches to it."""
     body: ContextRequest = call.body
     context = await (await call.session()).context(body.name, body.language, body.cwd)
-    call.gateway.runs.changed(call.inner, "branches")
+    call.changed("branches")
     said = shown(call.gateway.name(call.owner, context.name) or "", context, context.created)
     return call.json(said, 201 if context.created else 200)
 
