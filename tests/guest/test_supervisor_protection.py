@@ -103,7 +103,7 @@ def test_fork_bomb(make_guest):
     guest = make_guest(FAKE, "--uid", OTHER_UID)
     guest.controller.welcome()
     guest.controller.run("pass")
-    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=2)
+    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=1)
     assert (record["status"], record["state"]) == ("timeout", "lost"), record
     assert_works(guest, 2)
     wait_for(lambda: len(guest.descendants()) == 1, "processes of the bomb are left")
@@ -143,7 +143,7 @@ def test_as_process_1(make_guest, root, user):
         "  except PermissionError: pass"
     )
     assert record["stdout"] == f"1 {['0' * 16] * 3}\n", record
-    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=2)
+    record = guest.controller.run(FORK_BOMB.replace("MANY", "64"), timeout=1)
     assert (record["status"], record["error"]["name"]) == ("timeout", "TimeoutKilled")
     assert_works(guest, 2)
     processes = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))"

@@ -12,11 +12,12 @@ PATIENCE = 300  # seconds
 
 
 def wait_for(condition, said=lambda: ""):
-    """`said` is told where it does not happen."""
-    end = time.monotonic() + PATIENCE
+    """Looks again at once where it may only last a moment, and less often where it takes long. `said` is told where it does not happen."""
+    end, pause = time.monotonic() + PATIENCE, 0.002
     while not condition():
         assert time.monotonic() < end, f"it did not happen\n{said()}"
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(1.1 * pause, 0.02)
 
 
 class Asking(threading.Thread):

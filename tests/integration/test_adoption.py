@@ -114,7 +114,7 @@ def test_calls_that_wait_are_executed_once(host):
 
 def test_a_running_call_can_be_interrupted(host):
     with host.client.open("a") as session:
-        running = Asking(session.run, host.code("x = 1\n" + COUNT + "while True: pass"))
+        running = Asking(session.run, host.code("x = 1\n" + COUNT + HOLD))
         wait_for(lambda: os.path.exists(host.files("a", "count")))
         host.again()
         wait_for(session.interrupt)
@@ -124,7 +124,7 @@ def test_a_running_call_can_be_interrupted(host):
 
 def test_the_deadline_holds(host):
     with host.client.open("a") as session:
-        running = Asking(session.run, host.code(COUNT + "while True: pass"), timeout=10)
+        running = Asking(session.run, host.code(COUNT + HOLD), timeout=5)
         wait_for(lambda: os.path.exists(host.files("a", "count")))
         host.again()
         assert running.result().status == "timeout"

@@ -44,7 +44,7 @@ def test_timeout_in_a_loop(session):
 
 def test_timeout_that_the_code_catches(session):
     result = session.run(
-        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 'caught'", timeout=5
+        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    x = 'caught'", timeout=2
     )
     assert (result.status, result.state, result.error.name) == ("timeout", "kept", "Timeout")
     assert session.run("x").result == "'caught'"
@@ -53,7 +53,7 @@ def test_timeout_that_the_code_catches(session):
 @pytest.mark.proves("security: endless code")
 def test_timeout_that_nothing_interrupts(session):
     session.run("x = 1")
-    result = session.run("print('before')\nsum(range(10**12))", timeout=5)
+    result = session.run("print('before')\nsum(range(10**12))", timeout=1)
     lost(result, "timeout", "TimeoutKilled")
     assert result.stdout == "before\n"
     works_again(session)
@@ -62,18 +62,18 @@ def test_timeout_that_nothing_interrupts(session):
 @pytest.mark.proves("security: endless code")
 def test_timeout_that_the_code_ignores(session):
     code = "import time\nwhile True:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt: pass"
-    lost(session.run(code, timeout=5), "timeout", "TimeoutKilled")
+    lost(session.run(code, timeout=2), "timeout", "TimeoutKilled")
 
 
 def test_timeout_of_the_session(client, name):
     with client.open(name, timeout=1) as session:
         assert session.options["timeout"] == 1
-        assert session.run("while True: pass").status == "timeout"
+        assert session.run("import time; time.sleep(60)").status == "timeout"
 
 
 def test_children_are_ended_with_the_interpreter(session):
-    code = "import subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(p.pid)\nsum(range(10**12))"
-    pid = session.run(code, timeout=5).stdout.strip()
+    code = "import subprocess\np = subprocess.Popen(['sleep', '1000'])\nprint(p.pid)\nimport os; os.abort()"
+    pid = session.run(code).stdout.strip()
     # It was killed, and may have the rest of its end still before it.
     check = f"import os, time\ntry:\n    while True: os.kill({pid}, 0), time.sleep(0.01)\nexcept OSError:\n    ended = True\nended"
     assert session.run(check).result == "True"

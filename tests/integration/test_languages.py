@@ -48,9 +48,9 @@ LIVE = {
 
 PROGRAMS = {
     "c": ('#include <stdio.h>\nint main(void) { puts("out"); fputs("err\\n", stderr); return 3; }', "int main(void) { return y; }",
-          "int main(void) { for (;;) {} }", "int main(void) { *(volatile int *)0 = 1; }"),
+          "int pause(void); int main(void) { for (;;) pause(); }", "int main(void) { *(volatile int *)0 = 1; }"),
     "cpp": ('#include <iostream>\nint main() { std::cout << "out\\n"; std::cerr << "err\\n"; return 3; }', "int main() { return y; }",
-            "int main() { for (volatile int i = 0;; i = i) {} }", "#include <cstdlib>\nint main() { *(volatile int *)0 = 1; }"),
+            "#include <unistd.h>\nint main() { for (;;) pause(); }", "#include <cstdlib>\nint main() { *(volatile int *)0 = 1; }"),
 }  # fmt: skip
 
 

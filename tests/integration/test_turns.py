@@ -14,7 +14,7 @@ __all__ = ["client", "files", "held", "session"]
 
 LARGE = 1 << 28  # bytes of a hole, of which there are four: seconds to publish, and nothing on the disk
 CLOSED = "SessionClosed"
-FILES = 10000  # copying or removing them takes longer than a scripted guest needs to notice
+FILES = 3000  # copying or removing them takes longer than a scripted guest needs to notice
 
 
 @pytest.fixture(scope="module")

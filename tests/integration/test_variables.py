@@ -87,6 +87,7 @@ CELLS = [
     for event, cases in EVENTS.items()
     for code, options, status in cases
     for mode in MODES
+    if mode == "auto" or not code.startswith("sum(")  # which computes for two seconds
 ]
 
 
@@ -113,7 +114,7 @@ def prepare(client, name, mode):
 @pytest.mark.parametrize(
     ("event", "mode", "code", "options", "status"),
     CELLS,
-    ids=[f"{cell[1]}-{cell[4]}-{i // 3}" for i, cell in enumerate(CELLS)],
+    ids=[f"{cell[1]}-{cell[4]}-{i}" for i, cell in enumerate(CELLS)],
 )
 @pytest.mark.proves("sessions: a Python error, `sys.exit()`")
 @pytest.mark.proves("sessions: a timeout that Python can act on: loops, sleeps, locks")

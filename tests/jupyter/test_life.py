@@ -30,7 +30,7 @@ def eventually(condition):
     end = time.monotonic() + WAIT
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def by_message(notebook):
