@@ -3,8 +3,8 @@ requests that wait for a call.
 
 usage: flooder.py SOCKET UID GROUP
 
-Becomes that user, opens a session, and prints "ready". Each line on standard input begins that, or ends it again; a line answers when
-it has.
+Becomes that user, at the lowest priority, as what a client computes for itself is not what a controller can bound. Opens a session, and
+prints "ready". Each line on standard input begins that, or ends it again; a line answers when it has.
 """
 import contextlib
 import grp
@@ -85,6 +85,7 @@ def become(uid, group):
     os.setgroups([grp.getgrnam(group).gr_gid])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+    os.nice(19)
 
 
 def serve(socket):
