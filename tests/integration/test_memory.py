@@ -105,8 +105,7 @@ def test_names_that_held_most_are_told_of_a_call_that_was_killed(isolating):
         assert (killed.status, killed.memory) == ("crashed", None)
 
 
-@pytest.mark.docker
-@pytest.mark.parametrize("hoard", HOARDS)
+@pytest.mark.parametrize("hoard", [pytest.param("blocks", marks=pytest.mark.docker), *(hoard for hoard in HOARDS if hoard != "blocks")])
 @pytest.mark.parametrize("memory", ["256m", pytest.param("512m", marks=pytest.mark.long)])
 def test_a_full_session_goes_on(isolating, memory, hoard):
     with isolating.start().client() as client, client.open("full", memory=memory) as session:

@@ -11,7 +11,7 @@ import limpet
 import pytest
 
 from .killed import Asking, go, host, read, supervisors, wait_for  # noqa: F401
-from .test_idle import PLACE, SLOW_BACK, idle, row, saved, wait_saved  # noqa: F401
+from .test_idle import PLACE, SLOW_BACK, idle, row, saved, wait_gone, wait_saved  # noqa: F401
 from .test_sleep import EVERYTHING, IS_THERE
 
 pytestmark = pytest.mark.engine
@@ -180,7 +180,7 @@ def test_a_loss_of_power(host, idle, disks):  # noqa: F811
     """What was written to the image by then is all that there is, and nothing has unmounted it."""
     host.limpetd.stop()
     host.limpetd.start("--log-level", "debug")
-    session = saved(host, idle, CODE)
+    session = saved(host, idle, CODE, disk="32m")  # which is copied
     wait_for(lambda: open(host.limpetd.log).read().count("session synced") == 2)  # with its container, and without
     shutil.copy(image(host, session), host.path("copy"))
     go_down(host)
@@ -232,25 +232,31 @@ RUINS = {
 }
 
 
-@pytest.mark.parametrize("ruin, why", RUINS.values(), ids=RUINS)
-def test_a_disk_that_cannot_be_had(host, idle, disks, ruin, why):  # noqa: F811
-    """The session stays saved, and says why, until its disk is there again; others do not suffer."""
-    session, other = saved(host, idle, CODE), saved(host, idle, CODE, which=1)
+def test_disks_that_cannot_be_had(host, idle, disks):  # noqa: F811
+    """Their sessions stay saved, and say why, until the disks are there again; others do not suffer."""
+    sessions = {name: idle(which, disk="32m") for which, name in enumerate([*RUINS, "whole"])}
+    for session in sessions.values():
+        session.run(host.code(CODE)).check()
+    for session in sessions.values():
+        wait_gone(host, session)
     go_down(host)
-    path = image(host, session)
-    os.rename(path, path + ".aside")
-    ruin(path)
+    paths = {name: image(host, sessions[name]) for name in RUINS}
+    for name, (ruin, _) in RUINS.items():
+        os.rename(paths[name], paths[name] + ".aside")
+        ruin(paths[name])
     host.limpetd.start()
-    for _ in range(2):
-        with pytest.raises(limpet.Error, match=f"the session is saved, and cannot be woken now: .*{why}"):
-            session.run("n")
-        assert row(host.client, session).status == "saved"
-    assert_whole(host, other)
-    os.rename(path + ".aside", path)
-    if ruin is link_twice:  # the names of one file: nothing is renamed
-        os.unlink(path + ".aside")
-    result = session.run("n, open('/session/f').read()")
-    assert (result.result, result.state) == ("(41, 'file')", "kept")
+    for name, (_, why) in RUINS.items():
+        for _ in range(2):
+            with pytest.raises(limpet.Error, match=f"the session is saved, and cannot be woken now: .*{why}"):
+                sessions[name].run("n")
+            assert row(host.client, sessions[name]).status == "saved"
+    assert_whole(host, sessions["whole"])
+    for name, path in paths.items():
+        os.rename(path + ".aside", path)
+        if name == "a second name":  # of one file: nothing is renamed
+            os.unlink(path + ".aside")
+        result = sessions[name].run("n, open('/session/f').read()")
+        assert (result.result, result.state) == ("(41, 'file')", "kept"), name
 
 
 def test_one_whose_disk_is_damaged_is_closed(host, idle, disks):  # noqa: F811

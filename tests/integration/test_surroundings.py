@@ -3,7 +3,7 @@
 import pytest
 
 MIB = 1 << 20
-pytestmark = [pytest.mark.engine, pytest.mark.docker]
+pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,7 @@ def value(session, code):
     return eval(result.result)
 
 
+@pytest.mark.docker
 @pytest.mark.proves("security: too many or too large files")
 def test_temporary_files_and_the_home_are_on_the_disk(machine):
     """With room for more than the memory holds, all of them together within `disk`."""
@@ -43,6 +44,7 @@ found
     assert is_tmp and one == two == (150, None) and why == "ENOSPC" and three < 110
 
 
+@pytest.mark.docker
 @pytest.mark.parametrize("place", ["/tmp", "/home/user", "/session"])
 def test_programs_run_wherever_they_are_written(machine, place):
     code = f"""
@@ -55,6 +57,7 @@ subprocess.run(['{place}/program'], capture_output=True, text=True).stdout
     assert value(machine, code) == "ran\n"
 
 
+@pytest.mark.docker
 def test_half_of_the_memory_can_be_shared(machine):
     code = """
 import os
@@ -68,6 +71,7 @@ room.f_blocks * room.f_frsize >> 20
     assert value(machine, code) == 256
 
 
+@pytest.mark.docker
 @pytest.mark.proves("security: learning about the machine and its other users")
 def test_limits_are_those_of_the_session(machine):
     code = """
@@ -95,6 +99,7 @@ def said(command):
         value(machine, "open('/sys/fs/cgroup/memory.max', 'w')")
 
 
+@pytest.mark.docker
 def test_libraries_find_the_limits(machine):
     code = """
 import psutil, joblib, time
@@ -130,22 +135,26 @@ def test_javascript_is_there(machine):
     assert node.result == "[ 1, 512 ]", node.error
 
 
+@pytest.mark.docker
 def test_the_user(machine):
     code = "import getpass, os, pathlib; getpass.getuser(), str(pathlib.Path.home()), os.getcwd(), os.stat('/home/user').st_uid == os.getuid()"
     assert value(machine, code) == ("user", "/home/user", "/session", True)
     assert machine.exec("whoami; echo ~; pwd").stdout.split() == ["user", "/home/user", "/session"]
 
 
+@pytest.mark.docker
 def test_programs_may_let_others_go_first(machine):
     nice = machine.exec("nice -n 5 nice")
     assert (nice.stdout, nice.stderr) == ("5\n", "")
 
 
+@pytest.mark.docker
 def test_its_name_leads_to_itself(machine):
     """Servers, and what computes in parallel, look for the address of the machine that way."""
     assert value(machine, "import socket; socket.gethostbyname(socket.gethostname())") == "127.0.0.1"
 
 
+@pytest.mark.docker
 def test_its_clock_counts_from_a_date(machine):
     """On every machine, so that deadlines stay what they are where the memory goes on."""
     if machine.engine == "docker":
@@ -162,6 +171,7 @@ sum(joblib.Parallel(n_jobs=2)(joblib.delayed(numpy.sum)(big) for _ in range(2)))
     assert value(machine, code) == 20e6
 
 
+@pytest.mark.docker
 def test_another_call_finds_nothing_of_it(limpetd, machine):
     """Of a call without a session these places are its own."""
     machine.run("open('/tmp/mine', 'w'), open('/home/user/mine', 'w')")
