@@ -75,7 +75,9 @@ static int check_text(const Field *field, Text text, Reading reading)
     if (field->type == FIELD_WORD && !is_word(text, field->words))
         return wrong_word(field, reading.problem);
     if (field->type == FIELD_NAME && !name_valid(text))
-        return wrong_type(field, "an id or a name", reading.problem);
+        return wrong_type(
+            field, "an id or a name: 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit",
+            reading.problem);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* limpet_put() and limpet_get(): a file through a descriptor of the controller's, or in chunks. */
+/* limpet_put() and limpet_get(): a file through a descriptor of the controller's, or in chunks; elsewhere
+ * than in /session and /data as limpet_files_...() does it. */
 #include "clients/c/files.h"
 
 #include <errno.h>
@@ -117,13 +118,25 @@ static int read_chunk(int fd, uint8_t *bytes, size_t size, size_t *ret, Problem 
     return 0;
 }
 
-/* The controller refuses these too, but the encoder would replace what is not UTF-8. */
-static int check_path(LimpetClient *client, const char *path)
+static bool is_below(const char *path, const char *directory)
 {
-    client->problem = PROBLEM_NULL;
-    if (utf8_valid(path, strlen(path)))
-        return 0;
-    return problem_set(&client->problem, ERR_BAD_REQUEST, "the path is not valid UTF-8");
+    size_t n = strlen(directory);
+
+    return strncmp(path, directory, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static bool has_dots(const char *path)
+{
+    for (const char *at = strstr(path, ".."); at; at = strstr(at + 1, ".."))
+        if ((at == path || at[-1] == '/') && (at[2] == '/' || at[2] == '\0'))
+            return true;
+    return false;
+}
+
+/* Only the sandbox itself knows what is at such a path; of others, the controller does. */
+static bool is_elsewhere(const char *path)
+{
+    return has_dots(path) || !utf8_valid(path, strlen(path)) || (*path == '/' && !is_below(path, "/session"));
 }
 
 /* Asks whether the controller passes descriptors; one on another machine may say so and cannot. */
@@ -191,12 +204,17 @@ static int put_directly(LimpetClient *client, const char *session, const char *p
 
 int limpet_put(LimpetClient *client, const char *session, const char *path, int fd)
 {
-    _cleanup_(freep) uint8_t *bytes = malloc(LIMIT_FILE_CHUNK);
+    _cleanup_(freep) uint8_t *bytes = NULL;
     uint64_t offset = 0;
     size_t size = LIMIT_FILE_CHUNK;
     bool direct = false, done = false;
-    int r = bytes ? check_path(client, path) : -ENOMEM;
+    int r;
 
+    if (is_elsewhere(path) && !is_below(path, "/data"))
+        return limpet_files_write(client, session, path, fd, 0644, true);
+    client->problem = PROBLEM_NULL;
+    bytes = malloc(LIMIT_FILE_CHUNK);
+    r = bytes ? 0 : -ENOMEM;
     if (!r && is_large(fd))
         r = passes_descriptors(client, &direct);
     if (!r && direct)
@@ -252,10 +270,12 @@ int limpet_get(LimpetClient *client, const char *session, const char *path, int 
     bool direct = false, done = false;
     uint64_t offset = 0;
     size_t size = 1;
-    int r = check_path(client, path);
+    int r;
 
-    if (!r)
-        r = passes_descriptors(client, &direct);
+    if (is_elsewhere(path))
+        return limpet_files_read(client, session, path, fd);
+    client->problem = PROBLEM_NULL;
+    r = passes_descriptors(client, &direct);
     if (!r && direct)
         r = get_directly(client, session, path, fd, &done);
     while (!r && !done && size > 0) {

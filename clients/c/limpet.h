@@ -408,8 +408,8 @@ LIMPET_API char *limpet_result_json(const LimpetResult *result);
 /* ---- Files ---- */
 
 /* Copies everything that can be read from `fd` to a file of the session, which it replaces as a whole. `path`
- * is under /session, relative or absolute; or under /data, where code only reads. A large regular file is
- * copied by the kernel, holes as holes. */
+ * is relative to /session or absolute, as in limpet_files.h; or under /data, where code only reads. A large
+ * regular file below these two is copied by the kernel, holes as holes. */
 LIMPET_API int limpet_put(LimpetClient *client, const char *session, const char *path, int fd);
 
 /* Writes a file of the session to `fd`, with its holes where `fd` can have some. */

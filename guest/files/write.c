@@ -521,6 +521,17 @@ static int empty_directory(TreeRemoval *removal, int directory, unsigned depth)
     return r;
 }
 
+/* Refuses a directory that has to stay, such as /session, while there is all in it. */
+static int check_removable(int directory)
+{
+    struct stat own, above;
+
+    if (faccessat(directory, "..", W_OK, AT_EACCESS) < 0 || fstat(directory, &own) < 0 ||
+        fstatat(directory, "..", &above, 0) < 0)
+        return -EPERM;
+    return above.st_mode & S_ISVTX && own.st_uid != geteuid() && above.st_uid != geteuid() ? -EPERM : 0;
+}
+
 static int remove_tree(const char *path, bool *ret_more)
 {
     _cleanup_(closep) int top = open_directory(AT_FDCWD, path);
@@ -529,6 +540,8 @@ static int remove_tree(const char *path, bool *ret_more)
 
     if (r == -ENOTDIR || r == -ELOOP)
         return unlink(path) < 0 ? -errno : 0;
+    if (r == 0)
+        r = check_removable(top);
     if (r == 0)
         r = empty_directory(&removal, removal.top, 0);
     *ret_more = r == -EAGAIN || (r == 0 && removal.moved > 0);

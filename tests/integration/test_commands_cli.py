@@ -68,6 +68,16 @@ def test_as_json(execute, name):
     assert (status, record["exit_code"], record["stdout"], record["kind"]) == (2, 2, "out\n", "command")
 
 
+@pytest.mark.parametrize("what", [["exec", "-s", "{}", "--", "yes"], ["run", "-s", "{}", "-c", "while True: print('y')"]])
+def test_nobody_who_reads_ends_the_call(start, session, name, what):
+    process = start(*(word.format(name) for word in what))
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    process.stderr.read()
+    assert process.wait(60) == -signal.SIGPIPE
+    assert session.interrupt() is False and session.processes() == []
+
+
 def test_ctrl_c_ends_the_command(start, session, name):
     process = start("exec", "-s", name, "-c", "echo begun; exec sleep 1000")
     assert process.stdout.readline() == b"begun\n"

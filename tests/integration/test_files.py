@@ -49,8 +49,10 @@ def test_names_of_any_bytes(session):
     (entry,) = session.files.list("dir")
     assert entry.name == BAD_NAME
     assert session.files.read(entry.path) == b"x"
+    session.put(b"y", entry.path)
+    assert session.get(entry.path) == b"y"
     session.files.move(entry.path, "plain")
-    assert session.files.read("plain") == b"x"
+    assert session.files.read("plain") == b"y"
 
 
 def test_lists(session):
@@ -176,6 +178,18 @@ def test_a_removed_tree_may_be_unreadable(session):
     session.run("import os; os.makedirs('r/s'); open('r/s/f', 'w'); os.chmod('r/s', 0); os.chmod('r', 0)")
     session.files.remove("r", recursive=True)
     assert not session.files.exists("r")
+
+
+@pytest.mark.engine
+def test_a_directory_that_has_to_stay_keeps_what_is_in_it(session):
+    if session.run("import os; os.access('/', os.W_OK)").result == "True" or not session.run("os.path.exists('/session')").result == "True":
+        pytest.skip("code may remove all directories")
+    session.files.write("keep/f", b"x")
+    session.files.write("artifacts/f", b"x")
+    for path in "/session", "/session/artifacts":
+        with pytest.raises(PermissionError):
+            session.files.remove(path, recursive=True)
+    assert session.files.exists("keep/f") and session.files.exists("artifacts/f")
 
 
 def test_a_link_is_removed_and_not_followed(session):

@@ -32,7 +32,8 @@ def test_every_verb(files, session, name):
     (entry,) = json.loads(files("stat", "--json", f"{name}:a/b/f"))["entries"]
     assert (entry["path"], entry["type"], entry["size"], entry["mode"]) == ("/session/a/b/f", "file", 4, 0o600)
     assert entry["modified"] >= begun - 5  # clocks of file systems are coarse
-    files("mv", f"{name}:a/b/f", "a/g")
+    files("mv", f"{name}:a/b/f", "a/h")
+    files("mv", f"{name}:a/h", f"{name}:a/g")
     listed = json.loads(files("ls", "-d", "2", "--json", f"{name}:a"))["entries"]
     assert [entry["path"] for entry in listed] == ["/session/a/b", "/session/a/g"]
     assert files("ls", f"{name}:a").decode().splitlines()[2].split()[0] == "-rw-------"

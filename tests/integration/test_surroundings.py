@@ -171,6 +171,24 @@ sum(joblib.Parallel(n_jobs=2)(joblib.delayed(numpy.sum)(big) for _ in range(2)))
     assert value(machine, code) == 20e6
 
 
+@pytest.mark.parametrize("way", ["rollback", "branch", "fork"])
+def test_joblib_has_new_workers_where_its_own_are_gone(limpetd, way):
+    """A copy of the interpreter neither waits for the workers of the one it was made from nor ends them."""
+    code = "joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(-number) for number in range(4))"
+    with limpetd.client() as client, client.open(memory="512m", cpus=1, checkpoint="always") as session:
+        assert value(session, f"import joblib; {code}") == [0, 1, 2, 3]
+        if way == "rollback":
+            assert session.run("import os; os._exit(1)").state == "rolled_back"
+            copy = session
+        else:
+            copy = session.branch("b") if way == "branch" else session.fork()
+        again = copy.run(code)
+        assert (again.result, again.stderr) == ("[0, 1, 2, 3]", "")
+        assert value(session, code) == [0, 1, 2, 3]
+        if way == "fork":
+            copy.close()
+
+
 @pytest.mark.docker
 def test_another_call_finds_nothing_of_it(limpetd, machine):
     """Of a call without a session these places are its own."""

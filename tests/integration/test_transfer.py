@@ -110,6 +110,28 @@ def test_the_command(session, name, command, large, sparse, tmp_path):
     assert session.files.stat("rest").size == HOLES // 2
 
 
+@pytest.mark.parametrize("path", ["/tmp/file", "/home/user/new/file", "../tmp/file", b"bad-\xff"])
+def test_the_command_reaches_what_code_reaches(session, name, command, tmp_path, path):
+    (tmp_path / "in").write_bytes(b"data")
+    inside = name.encode() + b":" + os.fsencode(path)
+    assert command("put", tmp_path / "in", inside).returncode == 0
+    assert session.files.read(os.fsdecode(path)) == b"data"
+    assert command("get", inside, tmp_path / "out").returncode == 0
+    assert (tmp_path / "out").read_bytes() == b"data"
+
+
+def test_the_command_gets_the_whole_directory(session, name, command, tmp_path):
+    session.files.write("a/b", b"data")
+    assert command("get", f"{name}:", tmp_path / "all").returncode == 0
+    assert (tmp_path / "all/a/b").read_bytes() == b"data"
+
+
+def test_a_place_that_is_not_there_is_named_as_it_was_given(session, name, command, tmp_path):
+    session.files.write("a", b"data")
+    done = command("get", f"{name}:a", tmp_path / "none/a")
+    assert done.stderr.decode().splitlines()[-1] == f"limpet: {tmp_path}/none/a: No such file or directory"
+
+
 def test_holes_do_not_show_what_was_there(session, name, limpetd, sparse, tmp_path):
     session.put(sparse, "sparse")
     environment = os.environ | {"LIMPET_SOCKET": limpetd.socket, "LIMPET_AUTOSTART": "0"}

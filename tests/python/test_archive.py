@@ -253,3 +253,10 @@ def test_names_from_a_sandbox_are_checked(path):
 def test_requirements_that_are_none(lines):
     with pytest.raises(limpet.RestoreFailed, match="damaged: its `requirements`"):
         _saving.options_of({"options": {}, "requirements": lines}, {})
+
+
+@pytest.mark.parametrize("path, error", [("", IsADirectoryError), ("none/file", FileNotFoundError)])
+def test_a_place_that_is_none_is_named_as_it_was_given(tmp_path, path, error):
+    with pytest.raises(error) as caught:
+        _archive.Writer(str(tmp_path / path))
+    assert caught.value.filename == str(tmp_path / path) and list(tmp_path.iterdir()) == []

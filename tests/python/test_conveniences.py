@@ -184,6 +184,27 @@ def test_unknown_options_are_named(client, controller, wrong):
     assert controller.requests == []
 
 
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda client, session: client.open("b", pip=5), TypeError, "pip must be"),
+        (lambda client, session: client.open("b", packages="numpy"), FileNotFoundError, r"given in a list, as \['numpy'\]"),
+        (lambda client, session: session.install("numpy"), FileNotFoundError, r"given in a list, as \['numpy'\]"),
+        (lambda client, session: session.run("1", on_stdout=5), TypeError, "on_stdout must be a function, not int"),
+        (lambda client, session: client.run("1", on_display="x"), TypeError, "on_display must be a function, not str"),
+        (lambda client, session: session.forward(0), ValueError, "from 1 to 65535, not 0"),
+        (lambda client, session: session.forward("8000"), ValueError, "from 1 to 65535, not '8000'"),
+        (lambda client, session: session.fork(0), ValueError, "one session or more, not 0"),
+    ],
+)
+def test_what_is_given_wrong_is_named(client, controller, call, error, message):
+    session = client.open("a")
+    before = len(controller.requests)
+    with pytest.raises(error, match=message):
+        call(client, session)
+    assert len(controller.requests) == before
+
+
 def test_all_but_the_timeout_is_named(client):
     session = client.open("a")
     for method in (session.run, client.run):

@@ -87,11 +87,14 @@ def test_what_cannot_be_read_leaves_the_local_file(session, files, tmp_path):
     assert files == {}
 
 
-def test_a_name_that_is_not_utf8(session, files, tmp_path):
-    session.put(b"x", "\udcff")
-    assert files == {b"\xff": b"x"}
-    session.get("\udcff", tmp_path / "out")
-    assert (tmp_path / "out").read_bytes() == b"x"
+@pytest.mark.parametrize(
+    "source, message", [(None, "not NoneType"), ({"a": 1}, "not dict"), (io.StringIO("text"), "with mode 'rb'")]
+)
+def test_what_is_no_file_is_named(session, controller, files, source, message):
+    for copy in session.put, lambda data, path: session.put(data, f"/tmp/{path}"), lambda data, path: session.files.write(path, data):
+        with pytest.raises(TypeError, match=message):
+            copy(source, "f")
+    assert files == {} and controller.bodies("files") == []
 
 
 def test_what_breaks_off_leaves_the_local_file(session, controller, files, tmp_path):

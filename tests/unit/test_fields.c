@@ -266,7 +266,8 @@ static void items(void **state)
     with_item("ids", "a.b");
     assert_int_equal(decode(), 0);
     with_item("ids", ".b");
-    refused(ERR_BAD_REQUEST, "`ids` must be an id or a name");
+    refused(ERR_BAD_REQUEST, "`ids` must be an id or a name: 1 to 64 characters of A-Z a-z 0-9 . _ -, the "
+                             "first a letter or digit");
     with_item("shape", "1");
     refused(ERR_BAD_REQUEST, "`shape` must be an array of unsigned integers");
     with_item("rows", "1");
@@ -299,7 +300,9 @@ static void words_and_names(void **state)
     write_text(with_name("id"), "a-B_9.");
     assert_int_equal(decode(), 0);
     write_text(with_name("id"), "a/b");
-    refused(ERR_BAD_REQUEST, "`id` must be an id or a name");
+    refused(
+        ERR_BAD_REQUEST,
+        "`id` must be an id or a name: 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit");
     assert_false(name_valid((Text){0}));
     assert_false(name_valid((Text){"a", 0}));
 }

@@ -99,7 +99,7 @@ static int get_replacing(LimpetClient *client, const Source *source, const char 
     }
     fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
-        return complain(temporary);
+        return complain(local);
     status = fetch(client, source, fd);
     if (!status && (fchmod(fd, 0666 & ~mask) < 0 || rename(temporary, local) < 0))
         status = complain(local);
@@ -210,9 +210,10 @@ const Command command_put = {
     .name = "put",
     .usage = "LOCAL SESSION:PATH",
     .summary = "Copies a file or a directory into a session",
-    .details = "\nPATH is relative to /session. LOCAL '-' is standard input. If PATH is empty or ends in a "
-               "slash, the file or\n"
-               "directory keeps its name. A directory is merged into an existing one.",
+    .details = "\nPATH is absolute or relative to /session. LOCAL '-' is standard input. If PATH is empty or "
+               "ends in "
+               "a slash,\n"
+               "the file or directory keeps its name. A directory is merged into an existing one.",
     .operands = {COMPLETE_FILE, COMPLETE_SESSION_PATH},
     .operands_min = 2,
     .operands_max = 2,
@@ -230,16 +231,17 @@ static int run_get(const void *values, char **operands, int n)
     if (r)
         return r;
     client = cli_connect();
-    return client ? cli_get(client, session, path, operands[1]) : EXIT_SANDBOX;
+    return client ? cli_get(client, session, *path ? path : "/session", operands[1]) : EXIT_SANDBOX;
 }
 
 const Command command_get = {
     .name = "get",
     .usage = "SESSION:PATH LOCAL",
     .summary = "Copies a file or a directory out of a session",
-    .details = "\nPATH is relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, the "
-               "file or directory\n"
-               "keeps its name there.",
+    .details =
+        "\nPATH is absolute or relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, "
+        "the file\n"
+        "or directory keeps its name there.",
     .operands = {COMPLETE_SESSION_PATH, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,
@@ -362,9 +364,14 @@ static int files_mkdir(const FilesTask *task)
     return limpet_files_mkdir(task->client, task->session, task->path, true) ? cli_fail(task->client) : 0;
 }
 
+/* The new path may name its session as the old one does. */
 static int files_mv(const FilesTask *task)
 {
-    return limpet_files_move(task->client, task->session, task->path, task->to) ? cli_fail(task->client) : 0;
+    size_t n = strlen(task->session);
+    bool named = strncmp(task->to, task->session, n) == 0 && task->to[n] == ':';
+    const char *to = task->to + (named ? n + 1 : 0);
+
+    return limpet_files_move(task->client, task->session, task->path, to) ? cli_fail(task->client) : 0;
 }
 
 static int files_rm(const FilesTask *task)

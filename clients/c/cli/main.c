@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clients/c/cli/cli.h"
+#include "clients/c/cli/terminal.h"
 
 static int wrong_operands(const Command *command, int n)
 {
@@ -103,6 +104,7 @@ int main(int argc, char **argv)
     int placed = take_place(argc, argv);
     int status = placed < 0 ? -placed : start(argc - placed, argc > 0 ? argv + placed : none);
 
+    output_end();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "limpet: standard output: %s\n", strerror(errno));
         return EXIT_SANDBOX;

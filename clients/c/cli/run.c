@@ -90,16 +90,15 @@ static bool any_option(const LimpetOptions *options)
 
 /* Standard output stands where: whether a line is to be ended before something else is printed. */
 typedef struct RunOutput {
+    LimpetClient *client;
     char last;
 } RunOutput;
 
 static void on_output(void *context, int stream, const char *bytes, size_t size)
 {
     RunOutput *output = context;
-    FILE *file = stream == 1 ? stdout : stderr;
 
-    fwrite(bytes, 1, size, file);
-    fflush(file);
+    output_write(output->client, stream == 1 ? stdout : stderr, bytes, size);
     if (stream == 1)
         output->last = bytes[size - 1];
 }
@@ -160,7 +159,7 @@ static int run_and_print(const RunValues *values, const LimpetOptions *options, 
 {
     _cleanup_(limpet_freep) LimpetClient *client = cli_connect();
     _cleanup_(limpet_result_freep) LimpetResult *result = NULL;
-    RunOutput output = {0};
+    RunOutput output = {.client = client};
     int r;
 
     if (!client)
@@ -178,7 +177,7 @@ static int run_and_print(const RunValues *values, const LimpetOptions *options, 
         return cli_fail(client);
     if (values->json)
         r = cli_print_json(limpet_result_json(result));
-    else
+    else if (output_is_read())
         print_result(result, &output, values->quiet);
     return r ? r : exit_status(result->status);
 }
@@ -276,10 +275,7 @@ static int read_input(Buf *ret, LimpetProgram *program)
 
 static void exec_on_output(void *context, int stream, const char *bytes, size_t size)
 {
-    FILE *file = stream == 1 ? stdout : stderr;
-
-    fwrite(bytes, 1, size, file);
-    fflush(file);
+    output_write(context, stream == 1 ? stdout : stderr, bytes, size);
 }
 
 /* Prints a result. A command's exit code that is not 0 is told by our own exit status alone. */
@@ -289,7 +285,7 @@ static int print_record(const LimpetResult *result, const ExecValues *values)
 
     if (values->json) {
         r = cli_print_json(limpet_result_json(result));
-    } else {
+    } else if (output_is_read()) {
         if (result->status != LIMPET_ERROR)
             show_error(result);
         if (!values->quiet)
@@ -321,6 +317,7 @@ static int exec_in(LimpetClient *client, const ExecValues *values, LimpetExec *e
     exec->instance = opened.instance;
     if (!values->json)
         exec->on_output = exec_on_output;
+    exec->context = client;
     sigint_catch(client, true);
     if (limpet_exec(client, exec, &result))
         return cli_fail(client);

@@ -58,6 +58,35 @@ static bool sigint_wait_readable(int fd)
     return !came;
 }
 
+/* ---- output ---- */
+
+static bool unread;
+
+void output_write(LimpetClient *client, FILE *file, const char *bytes, size_t size)
+{
+    struct sigaction before, ignore = {.sa_handler = SIG_IGN};
+
+    if (unread)
+        return;
+    sigaction(SIGPIPE, &ignore, &before);
+    if (fwrite(bytes, 1, size, file) < size || fflush(file) != 0)
+        unread = errno == EPIPE;
+    sigaction(SIGPIPE, &before, NULL);
+    if (unread)
+        limpet_interrupt_call(client);
+}
+
+bool output_is_read(void)
+{
+    return !unread;
+}
+
+void output_end(void)
+{
+    if (unread)
+        raise(SIGPIPE);
+}
+
 /* ---- questions ---- */
 
 /* Byte by byte: what follows the line belongs to the next question. False at the end, or when interrupted. */

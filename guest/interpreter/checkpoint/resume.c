@@ -7,6 +7,7 @@
 
 #include "guest/interpreter/link.h"
 #include "guest/interpreter/runtime.h"
+#include "guest/interpreter/checkpoint/children.h"
 #include "guest/interpreter/checkpoint/fork.h"
 #include "guest/interpreter/checkpoint/threads.h"
 #include "guest/interpreter/guard.h"
@@ -222,6 +223,7 @@ int resume(CheckpointInfo *copied, const Restore *restore)
     if (r < 0)
         return r;
     pthread_sigmask(SIG_SETMASK, &copied->mask, NULL);
+    children_end();
     if (copied->with_threads)
         revive_with_threads(said.branched);
     else

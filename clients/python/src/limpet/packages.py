@@ -41,8 +41,12 @@ class Installed:
 def as_text(packages: Requirements) -> str:
     """The text of a requirements file."""
     if isinstance(packages, (str, os.PathLike)):
-        with open(packages, encoding="utf-8") as file:
-            return file.read()
+        try:
+            with open(packages, encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError as error:
+            what = f"no such requirements file; packages are given in a list, as [{packages!r}]"
+            raise FileNotFoundError(error.errno, what, packages) from None
     lines = list(packages)
     for line in lines:
         if not isinstance(line, str):

@@ -173,6 +173,7 @@ class AsyncCommands(Opened):
         """
         self._check()
         await self._client.features()  # finds or starts a controller
+        _ports.check_port(port)
         return await in_thread(_ports.connected, self._client.address, self._target, port)
 
     def forward(
@@ -192,6 +193,7 @@ class AsyncCommands(Opened):
             the address.
         """
         self._check()
+        _ports.check_port(port)
         to = local_port if path is None else os.fspath(path)
         return _ports.Forwarding(lambda: _ports.connected(self._client.address, self._target, port), to)
 

@@ -101,7 +101,11 @@ class AsyncFiles:
         if isinstance(data, str):
             data = data.encode()
         whole = _files.size(data)
-        read = io.BytesIO(data).read if isinstance(data, (bytes, bytearray, memoryview)) else data.read
+        read = (
+            io.BytesIO(data).read
+            if isinstance(data, (bytes, bytearray, memoryview))
+            else _files.check_readable(data).read
+        )
         piece = await in_thread(read, FILE_CHUNK)
         following = await in_thread(read, FILE_CHUNK)
         upload = await self._session._request(_ask.write(path, piece, not following, mode, parents))

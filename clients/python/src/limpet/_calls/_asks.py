@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ._tools import Tool, Tools, collect
+from ._tools import Tool, Tools, check_callable, collect
 
 ToolTime = Literal["pause", "count"]
 Function = Callable[..., Any]
@@ -55,9 +55,7 @@ class Asks:
     ) -> None:
         if tool_time not in (None, "pause", "count"):
             raise ValueError(f'tool_time must be "pause" or "count", not {tool_time!r}')
-        for name, function in (("on_input", on_input), ("approve", approve)):
-            if function is not None and not callable(function):
-                raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+        check_callable(on_input=on_input, approve=approve)
         self.on_input = on_input
         self.approve = approve
         self.tool_time = tool_time

@@ -14,6 +14,7 @@ from ..errors import ProtocolMismatch
 from ..results import Display, Result, display_from_wire
 from ._answers import Channel
 from ._asking import Asking
+from ._tools import check_callable
 
 _CREDIT_EVERY = 16  # of the 64 output events that may be under way
 
@@ -29,6 +30,7 @@ def stream_of(
     echo: bool = False,
 ) -> Stream | None:
     """None when a call has nobody who would hear of it before its end. ``echo``: text without a callback is printed."""
+    check_callable(on_stdout=on_stdout, on_stderr=on_stderr, on_display=on_display)
     if echo:
         on_stdout = on_stdout or functools.partial(_print, "stdout")
         on_stderr = on_stderr or functools.partial(_print, "stderr")

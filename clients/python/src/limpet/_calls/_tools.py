@@ -17,6 +17,13 @@ _JSON_TYPES = {
 }  # fmt: skip
 
 
+def check_callable(**functions: Any) -> None:
+    """Raises TypeError for one that is given and is no function."""
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+
+
 class Tool:
     """One function. A LangChain tool is known by what it has: nothing of LangChain is imported."""
 

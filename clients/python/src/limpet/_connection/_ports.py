@@ -11,13 +11,19 @@ from types import TracebackType
 
 from .._protocol import _wire
 from .._protocol._requests import Request
-from ..errors import Error, Internal, Unavailable
+from ..errors import BadRequest, Error, Internal, Unavailable
 from . import _passing
 from ._dialling import is_dialled
 
 _PIECE = 256 << 10
 _BACKLOG = 128
 _PAUSE = 0.05  # seconds after a connection that could not be taken
+
+
+def check_port(port: int) -> None:
+    """Raises BadRequest for what is no port."""
+    if not isinstance(port, int) or not 0 < port < 65536:
+        raise BadRequest(f"a port is a number from 1 to 65535, not {port!r}")
 
 
 def connected(path: str, target: Mapping[str, str], port: int) -> socket.socket:

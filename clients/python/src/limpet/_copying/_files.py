@@ -25,16 +25,6 @@ Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, Readable]
 Target = Union[str, "os.PathLike[str]", IO[bytes]]
 
 
-def remote_path(path: Path) -> str | bytes:
-    """A path in the container; bytes when it is not UTF-8, as the keys of the artifact map have it."""
-    text = os.fspath(path)
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-
-
 def is_path(local: object) -> TypeGuard[Path]:
     return isinstance(local, (str, os.PathLike))
 
@@ -45,9 +35,11 @@ def is_directory(local: object) -> TypeGuard[Path]:
 
 
 def is_elsewhere(path: Path) -> bool:
-    """Whether a path in the container is outside ``/session``."""
+    """Whether only the sandbox knows what is at a path: outside ``/session``, or not UTF-8."""
     text = posixpath.normpath(os.fspath(path))
-    return text.startswith(("/", "../")) and text != "/session" and not text.startswith("/session/")
+    if text.startswith(("/", "../")) and text != "/session" and not text.startswith("/session/"):
+        return True
+    return any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 def is_data(path: Path) -> bool:
@@ -69,7 +61,16 @@ def source(local: Source) -> Iterator[Callable[[int], bytes]]:
         with open(local, "rb") as file:
             yield file.read
     else:
-        yield local.read
+        yield check_readable(local).read
+
+
+def check_readable(local: Readable) -> Readable:
+    """The contents of a file, if that is what this is."""
+    if not callable(getattr(local, "read", None)):
+        raise TypeError(f"a path, bytes or a binary file is copied, not {type(local).__name__}")
+    if isinstance(local, io.TextIOBase):
+        raise TypeError("the file was opened as text: open it with mode 'rb'")
+    return local
 
 
 @contextlib.contextmanager
@@ -133,7 +134,7 @@ def readable(local: Source) -> Iterator[Readable]:
         with open(local, "rb") as file:
             yield file
     else:
-        yield local
+        yield check_readable(local)
 
 
 @contextlib.contextmanager

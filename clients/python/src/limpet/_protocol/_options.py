@@ -125,13 +125,20 @@ def chosen(options: Mapping[str, Any], known: frozenset[str], far: bool = False)
     if "packages" in body:
         body["packages"] = as_text(body["packages"])
     if not isinstance(body.get("pip", ""), str):
-        body["pip"] = ",".join(body["pip"])
+        body["pip"] = _names(body["pip"])
     if "data" in body:
         body["data"] = data_option(os.fspath(body["data"]), far)
     if isinstance(body.get("network"), Mapping):
         body["allow"] = allowed(body["network"])
         body["network"] = "none"
     return body
+
+
+def _names(pip: Sequence[str]) -> str:
+    try:
+        return ",".join(pip)
+    except TypeError:
+        raise TypeError('pip must be "refuse", "allow" or a list of packages') from None
 
 
 def without_copied(options: Mapping[str, Any], far: bool) -> tuple[dict[str, Any], str | None]:

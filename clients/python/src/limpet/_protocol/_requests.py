@@ -10,7 +10,7 @@ from .._calls._asks import ToolTime
 from .._calls._stream import Stream
 from .._connection._recovery import ONCE
 from .._version import VERSION
-from ..errors import ProtocolMismatch, from_wire
+from ..errors import BadRequest, ProtocolMismatch, from_wire
 from ..packages import Installed
 from ..results import Between, ControllerInfo, Result, SessionInfo
 from ..state import Checkpoint, Committed, Namespace, Rollback
@@ -195,6 +195,8 @@ def fork_names(name: str | int | list[str] | None) -> tuple[Sequence[str], str |
     """Names of new sessions, and what is to become of those whose names nobody gave."""
     if isinstance(name, str):
         return [name], None
+    if isinstance(name, int) and name < 1:
+        raise BadRequest(f"fork() makes one session or more, not {name}")
     if name is None or isinstance(name, int):
         return [new_name() for _ in range(1 if name is None else name)], "close"
     return name, None

@@ -13,6 +13,7 @@ Whoever reads one believes nothing in it: it may come from anywhere.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -102,7 +103,12 @@ class Writer:
         self.path = os.path.abspath(path)
         self._temporary = f"{self.path}.limpet-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
+        if os.path.isdir(self.path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        try:
+            self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
         self._hash = hashlib.sha256()
         self._left = self._size = 0
 

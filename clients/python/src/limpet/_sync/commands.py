@@ -174,6 +174,7 @@ class Commands(Opened):
         """
         self._check()
         self._client.features()  # finds or starts a controller
+        _ports.check_port(port)
         return in_thread(_ports.connected, self._client.address, self._target, port)
 
     def forward(
@@ -193,6 +194,7 @@ class Commands(Opened):
             the address.
         """
         self._check()
+        _ports.check_port(port)
         to = local_port if path is None else os.fspath(path)
         return _ports.Forwarding(lambda: _ports.connected(self._client.address, self._target, port), to)
 

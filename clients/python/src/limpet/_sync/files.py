@@ -102,7 +102,11 @@ class Files:
         if isinstance(data, str):
             data = data.encode()
         whole = _files.size(data)
-        read = io.BytesIO(data).read if isinstance(data, (bytes, bytearray, memoryview)) else data.read
+        read = (
+            io.BytesIO(data).read
+            if isinstance(data, (bytes, bytearray, memoryview))
+            else _files.check_readable(data).read
+        )
         piece = in_thread(read, FILE_CHUNK)
         following = in_thread(read, FILE_CHUNK)
         upload = self._session._request(_ask.write(path, piece, not following, mode, parents))

@@ -356,7 +356,7 @@ class Session(Packages, Exporting, Networking):
             with _files.readable(local) as file:
                 self.files.write(path, file, on_progress=on_progress)
             return
-        remote, offset = _files.remote_path(path), 0
+        remote, offset = os.fspath(path), 0
         if _files.is_path(local) and put_file(self, os.fspath(local), remote, on_progress):
             return
         whole = _files.size(local)
@@ -432,7 +432,7 @@ class Session(Packages, Exporting, Networking):
     ) -> bytes | None:
         if _files.is_elsewhere(path):
             return self._get_elsewhere(path, local, offset, size, on_progress)
-        remote, end = _files.remote_path(path), None if size is None else offset + size
+        remote, end = os.fspath(path), None if size is None else offset + size
         target = _files.Bytes() if local is None else local
         with contextlib.ExitStack() as stack:
             write: Callable[[bytes], Any] | None = None
