@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "proto/z85.h"
+#include "proto/certificate.h"
 #include "proto/base/problem.h"
 #include "proto/wire.h"
 

@@ -4,7 +4,7 @@
 
 #include "host/privilege/helper.h"
 #include "proto/fields.h"
-#include "proto/z85.h"
+#include "proto/certificate.h"
 
 #define NET_PROGRAM "limpet-net"
 

@@ -1,4 +1,4 @@
-/* Bytes of a hostile interpreter on its channel: frames, displays, questions, the end of a cell. Whatever is
+/* Bytes of a hostile interpreter on its channel: frames, displays, questions, the end of a call. Whatever is
  * accepted must make a record, or a message, that passes the reader's checks. */
 #include <stdlib.h>
 
@@ -7,38 +7,38 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_record(Cell *cell, StateChange *change)
+static void check_record(Call *call, StateChange *change)
 {
     _cleanup_(buf_deinit) Buf record = BUF_NULL;
     Message message = MESSAGE_NULL;
     Problem problem = PROBLEM_NULL;
 
-    outcome_settle(&cell->outcome, change);
-    if (cell_record(cell, change, 1, NULL, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
+    outcome_settle(&call->outcome, change);
+    if (call_record(call, change, 1, NULL, &record) < 0 || record.size > LIMIT_GUEST_FRAME ||
         message_decode(&message, buf_head(&record), record.size, &problem) < 0)
         abort();
     message_deinit(&message);
     state_change_deinit(change);
 }
 
-static void take_executed(Cell *cell, const Message *message)
+static void take_executed(Call *call, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     StateChange change = STATE_UNCHANGED;
     MsgCellExecuted executed;
 
-    if (executed_decode(&executed, &cell->displays, &message->body, &problem) == 0) {
-        outcome_finished(&cell->outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
-        check_record(cell, &change);
-        if (outcome_own(&cell->outcome, &cell->words) < 0)
+    if (executed_decode(&executed, &call->displays, &message->body, &problem) == 0) {
+        outcome_finished(&call->outcome, &executed, INTERRUPTION_CAUSE_NONE, 1);
+        check_record(call, &change);
+        if (outcome_own(&call->outcome, &call->words) < 0)
             abort();
         change.state = STATE_ROLLED_BACK;
     } else {
-        outcome_lost(&cell->outcome, &(Loss){.fault = problem.text});
+        outcome_lost(&call->outcome, &(Loss){.fault = problem.text});
         change.state = STATE_LOST;
         reason_set(change.reason, "%s", problem.text);
     }
-    check_record(cell, &change);
+    check_record(call, &change);
 }
 
 static void check_frame(const Buf *frame)
@@ -62,39 +62,39 @@ static void give_answer(uint64_t id, const MsgAnswer *answer)
     check_frame(&frame);
 }
 
-static bool take_question(Cell *cell, const Message *message)
+static bool take_question(Call *call, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     MsgAsk question;
 
     if (question_decode(&question, &message->body, &problem) < 0)
         return false;
-    const char *why = questions_add(&cell->questions, message->id, &question);
+    const char *why = questions_add(&call->questions, message->id, &question);
     if (why) {
         MsgAnswer refusal = question_refusal(&question, why);
 
         give_answer(message->id, &refusal);
     }
-    if (cell->questions.count > LIMIT_ASKS || cell->questions.asked > LIMIT_ASKED)
+    if (call->questions.count > LIMIT_ASKS || call->questions.asked > LIMIT_ASKED)
         abort();
     return true;
 }
 
 /* As the controller sends it. */
-static bool take_answer(Cell *cell, const Message *message)
+static bool take_answer(Call *call, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     MsgAnswer answer;
 
     if (answer_decode(&answer, &message->body, &problem) < 0)
         return false;
-    questions_take(&cell->questions, answer.ask);
+    questions_take(&call->questions, answer.ask);
     give_answer(message->id, &answer);
     return true;
 }
 
 /* Takes a message. Returns whether the interpreter may go on. */
-static bool take_message(Cell *cell, const Message *message)
+static bool take_message(Call *call, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
     EncodedNotes notes _cleanup_(notes_deinit) = NOTES_NULL;
@@ -108,16 +108,16 @@ static bool take_message(Cell *cell, const Message *message)
     case MSG_DISPLAY:
         if (display_decode(&display, &message->body, &problem) < 0)
             return false;
-        displays_add(&cell->displays, &display);
+        displays_add(&call->displays, &display);
         return true;
     case MSG_READY:
         if (body_decode(&ready, MsgReady, &message->body, &problem) == 0)
             notes_add_all(&notes, &ready.not_restored);
         return true;
     case MSG_ASK:
-        return take_question(cell, message);
+        return take_question(call, message);
     case MSG_ANSWER:
-        return take_answer(cell, message);
+        return take_answer(call, message);
     case MSG_SAVE:
     case MSG_LOAD:
         if (body_decode(&moved, MsgSavedCell, &message->body, &problem) == 0)
@@ -128,12 +128,12 @@ static bool take_message(Cell *cell, const Message *message)
     case MSG_NAMESPACE:
         return body_decode(&namespace, MsgNamespace, &message->body, &problem) == 0;
     default:
-        take_executed(cell, message);
+        take_executed(call, message);
         return false;
     }
 }
 
-static void run(Cell *cell, Buf *in)
+static void run(Call *call, Buf *in)
 {
     ChannelFrame frame;
     bool going = true;
@@ -143,7 +143,7 @@ static void run(Cell *cell, Buf *in)
         Problem problem = PROBLEM_NULL;
 
         going =
-            message_decode(&message, frame.data, frame.size, &problem) == 0 && take_message(cell, &message);
+            message_decode(&message, frame.data, frame.size, &problem) == 0 && take_message(call, &message);
         message_deinit(&message);
         buf_consume(in, frame.used);
     }
@@ -158,12 +158,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .run_id = {"", 0},
                               .code_hash = NO_UINT,
                               .asks = text_of("count")};
-    Cell *cell = cell_new(NULL, 1, &asked, 1, &limits);
+    Call *call = call_new(NULL, 1, &asked, 1, &limits);
 
-    if (!cell || buf_append(&in, data, size) < 0)
+    if (!call || buf_append(&in, data, size) < 0)
         abort();
-    output_write(&cell->output[0], data, size);
-    run(cell, &in);
-    cell_free(cell);
+    output_write(&call->output[0], data, size);
+    run(call, &in);
+    call_free(call);
     return 0;
 }

@@ -26,10 +26,10 @@ def problems(check, path, included):
 
 @pytest.mark.parametrize("path, included", [
     ("guest/supervisor/branch/branch.c", "guest/supervisor/call/call.h"),
-    ("guest/supervisor/call/call.c", "guest/supervisor/task/task.h"),
-    ("guest/supervisor/task/task.c", "guest/supervisor/session/supervisor.h"),
+    ("guest/supervisor/call/call.c", "guest/supervisor/order/order.h"),
+    ("guest/supervisor/order/order.c", "guest/supervisor/session/supervisor.h"),
     ("guest/supervisor/checkpoint/checkpoint.c", "guest/supervisor/branch/branch.h"),
-    ("guest/supervisor/task/task.c", "guest/supervisor/call/internal.h"),
+    ("guest/supervisor/order/order.c", "guest/supervisor/call/internal.h"),
     ("guest/supervisor/command_line.c", "guest/supervisor/session/supervisor.h"),
     ("guest/supervisor/link/link.c", "host/link/listener.h"),
 ])
@@ -40,7 +40,7 @@ def test_upwards_across_and_into_what_is_internal_is_forbidden(check, path, incl
 @pytest.mark.parametrize("path, included", [
     ("guest/supervisor/call/call.c", "guest/supervisor/branch/branch.h"),
     ("guest/supervisor/call/executor.c", "guest/supervisor/call/internal.h"),
-    ("guest/supervisor/session/supervisor.h", "guest/supervisor/task/task.h"),
+    ("guest/supervisor/session/supervisor.h", "guest/supervisor/order/order.h"),
     ("guest/supervisor/process/spawn.c", "guest/supervisor/command_line.h"),
     ("guest/supervisor/link/link.c", "proto/base/log.h"),
 ])
@@ -64,8 +64,9 @@ def test_the_tree_keeps_the_law(check):
 
 
 def test_a_type_name_means_one_thing(check):
-    places = {"Door": ["host/a.h", "guest/b.c"], "Wall": ["host/a.h"]}
-    assert list(check.check_types(places)) == ["guest/b.c: the type Door is another one in host/a.h"]
+    places = {"Door": ["host/a.h", "host/b.c"], "Roof": ["guest/b.c", "proto/a.h"], "Wall": ["guest/b.c", "host/a.h"]}
+    assert list(check.check_types(places)) == ["host/b.c: the type Door is another one in host/a.h",
+                                               "proto/a.h: the type Roof is another one in guest/b.c"]
 
 
 def test_types_are_what_has_a_body(check):

@@ -6,7 +6,7 @@
  *   branch_state.c its states, the moves between them that branch_states.def has, and what becomes of its
  *                  variables
  *
- * A branch knows neither calls nor tasks. Whoever has some hears of it by BranchEvents. */
+ * A branch knows neither calls nor orders. Whoever has some hears of it by BranchEvents. */
 #pragma once
 
 #include "guest/supervisor/checkpoint/checkpoint.h"
@@ -246,9 +246,9 @@ static inline bool branch_was_ready(const Branch *branch)
 typedef struct BranchEvents {
     /* Something has happened that others may wait for. Each takes its next step before the loop waits. */
     void (*changed)(Branches *set);
-    /* Returns whether a call or a task is under way, of any branch. */
+    /* Returns whether a call or an order is under way, of any branch. */
     bool (*is_busy)(const Branches *set);
-    /* Returns whether a call or a task about that branch is under way. */
+    /* Returns whether a call or an order about that branch is under way. */
     bool (*is_wanted)(const Branch *branch);
     /* The interpreter is ready, after a start, or `copied`: as the copy that the branch goes on with. */
     void (*ready)(Branch *branch, bool copied);

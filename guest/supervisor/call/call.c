@@ -88,124 +88,124 @@ void interruption_end(Interruption *interruption)
 
 /* ---- its parts ---- */
 
-static int encode_request(Cell *cell, const MsgExecute *asked)
+static int encode_request(Call *call, const MsgExecute *asked)
 {
     const MsgCell request = {
         .code = asked->code,
         .run_id = asked->run_id,
-        .execution_count = cell->execution_count,
-        .asks = cell->questions.mode != ASK_NOBODY,
+        .execution_count = call->execution_count,
+        .asks = call->questions.mode != ASK_NOBODY,
         .script = asked->script,
         .last = asked->last,
     };
 
-    return channel_say(&cell->request, MSG_EXECUTE, cell->execution_count, MsgCell, &request);
+    return channel_say(&call->request, MSG_EXECUTE, call->execution_count, MsgCell, &request);
 }
 
-static void init_outputs(Cell *cell, const OutputLimits *limits)
+static void init_outputs(Call *call, const OutputLimits *limits)
 {
     char stem[SPILL_STEM];
 
-    if (cell->branch_number > 0)
-        snprintf(stem, sizeof(stem), "%" PRIu64 "-%" PRIu64, cell->branch_number, cell->execution_count);
+    if (call->branch_number > 0)
+        snprintf(stem, sizeof(stem), "%" PRIu64 "-%" PRIu64, call->branch_number, call->execution_count);
     else
-        snprintf(stem, sizeof(stem), "%" PRIu64, cell->execution_count);
-    outputs_init(cell->output, limits, stem);
+        snprintf(stem, sizeof(stem), "%" PRIu64, call->execution_count);
+    outputs_init(call->output, limits, stem);
     for (unsigned i = 0; i < STREAMS; i++)
-        output_init(&cell->between[i], 0, &limits->spill, "");
+        output_init(&call->between[i], 0, &limits->spill, "");
 }
 
-Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
+Call *call_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
                const OutputLimits *limits)
 {
-    Cell *cell = calloc(1, sizeof(*cell));
+    Call *call = calloc(1, sizeof(*call));
 
-    if (!cell)
+    if (!call)
         return NULL;
-    cell->branch = branch;
-    cell->branch_number = uint_or(asked->branch, 0);
-    cell->id = id;
-    cell->execution_count = execution_count;
-    cell->code_hash = uint_or(asked->code_hash, 0);
-    cell->timeout = asked->timeout;
-    subscription_begin(&cell->subscription, asked->stream);
-    cell->undo = text_equal(asked->on_error, "rollback");
+    call->branch = branch;
+    call->branch_number = uint_or(asked->branch, 0);
+    call->id = id;
+    call->execution_count = execution_count;
+    call->code_hash = uint_or(asked->code_hash, 0);
+    call->timeout = asked->timeout;
+    subscription_begin(&call->subscription, asked->stream);
+    call->undo = text_equal(asked->on_error, "rollback");
     if (asked->run_id.size > 0)
-        memcpy(cell->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
-    init_outputs(cell, limits);
-    displays_init(&cell->displays);
-    questions_init(&cell->questions, ask_mode_parse(asked->asks));
-    return encode_request(cell, asked) == 0 ? cell : cell_free(cell);
+        memcpy(call->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
+    init_outputs(call, limits);
+    displays_init(&call->displays);
+    questions_init(&call->questions, ask_mode_parse(asked->asks));
+    return encode_request(call, asked) == 0 ? call : call_free(call);
 }
 
-Cell *cell_free(Cell *cell)
+Call *call_free(Call *call)
 {
-    if (!cell)
+    if (!call)
         return NULL;
-    interruption_end(&cell->interruption);
-    outputs_deinit(cell->output);
-    outputs_deinit(cell->between);
-    displays_deinit(&cell->displays);
-    questions_deinit(&cell->questions);
-    buf_deinit(&cell->request);
-    buf_deinit(&cell->words);
-    free(cell);
+    interruption_end(&call->interruption);
+    outputs_deinit(call->output);
+    outputs_deinit(call->between);
+    displays_deinit(&call->displays);
+    questions_deinit(&call->questions);
+    buf_deinit(&call->request);
+    buf_deinit(&call->words);
+    free(call);
     return NULL;
 }
 
-/* The cell has written to stream 1 or 2. That is kept, counted, and sent as an event where there is credit.
+/* The call has written to stream 1 or 2. That is kept, counted, and sent as an event where there is credit.
  */
-static void cell_output(Cell *cell, Link *link, unsigned stream, const uint8_t *bytes, size_t n)
+static void call_output(Call *call, Link *link, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    output_write(&cell->output[stream - 1], bytes, n);
-    subscription_output(&cell->subscription, link, cell->id, stream, bytes, n);
+    output_write(&call->output[stream - 1], bytes, n);
+    subscription_output(&call->subscription, link, call->id, stream, bytes, n);
 }
 
-/* The cell shows something. That is kept, and sent as an event. */
-static void cell_display(Cell *cell, Link *link, const MsgDisplay *display)
+/* The call shows something. That is kept, and sent as an event. */
+static void call_display(Call *call, Link *link, const MsgDisplay *display)
 {
     MsgDisplay event = *display;
 
-    if (!displays_add(&cell->displays, display) || !cell->subscription.active || !link_has_room(link))
+    if (!displays_add(&call->displays, display) || !call->subscription.active || !link_has_room(link))
         return;
     event.metadata = display_metadata(display);
-    link_say(link, MSG_DISPLAY, cell->id, MsgDisplay, &event);
+    link_say(link, MSG_DISPLAY, call->id, MsgDisplay, &event);
 }
 
 /* The controller is gone, and with it events and credit that were under way. The first credit of the next one
  * resumes. */
-static void cell_unattended(Cell *cell)
+static void call_unattended(Call *call)
 {
-    subscription_lost(&cell->subscription);
-    questions_send_again(&cell->questions);
+    subscription_lost(&call->subscription);
+    questions_send_again(&call->questions);
 }
 
-static void cell_credit(Cell *cell, uint64_t count)
+static void call_credit(Call *call, uint64_t count)
 {
-    subscription_credit(&cell->subscription, count);
+    subscription_credit(&call->subscription, count);
 }
 
 /* Returns whether the pipes are read now. Where nobody takes the output the writer waits. */
-static bool cell_takes_output(const Cell *cell)
+static bool call_takes_output(const Call *call)
 {
-    return subscription_takes(&cell->subscription) || cell->interruption.step != INTERRUPTION_STEP_WAIT;
+    return subscription_takes(&call->subscription) || call->interruption.step != INTERRUPTION_STEP_WAIT;
 }
 
 /* ---- its end ---- */
 
 /* The running or waiting call if it is the branch's, otherwise NULL. */
-static Cell *call_of(const Executor *executor, const Branch *branch)
+static Call *call_of(const Calls *calls, const Branch *branch)
 {
-    Cell *cell = executor->cell;
+    Call *call = calls->call;
 
-    return cell && cell->branch == branch ? cell : NULL;
+    return call && call->branch == branch ? call : NULL;
 }
 
 /* Reads the pipes of the branch, or lets them wait, as its call has it. */
-static void call_update_flow(const Executor *executor, Branch *branch)
+static void call_update_flow(const Calls *calls, Branch *branch)
 {
-    const Cell *cell = call_of(executor, branch);
-    bool takes = !cell || cell_takes_output(cell);
+    const Call *call = call_of(calls, branch);
+    bool takes = !call || call_takes_output(call);
 
     if (streams_pause(&branch->interpreter.streams, !takes) < 0)
         log_error("a pipe cannot be read", "error=%s", strerror(ENOMEM));
@@ -214,36 +214,36 @@ static void call_update_flow(const Executor *executor, Branch *branch)
 /* The time that a record waits to learn whether a checkpoint in the making exists. */
 #define SETTLE_LIMIT NSEC_PER_SEC
 
-static void call_send_record(Executor *executor)
+static void call_send_record(Calls *calls)
 {
-    const Buf *record = &executor->record;
+    const Buf *record = &calls->record;
 
-    if (executor->link->accepted && record->size > 0 && link_send(executor->link, record) == -ENOMEM)
+    if (calls->link->accepted && record->size > 0 && link_send(calls->link, record) == -ENOMEM)
         log_error("no memory to send a record", "bytes=%zu", record->size);
 }
 
 /* Notes what the call ran under. The newest checkpoint counts once it is certain that it exists. */
-static void note_protection(Cell *cell)
+static void note_protection(Call *call)
 {
-    Branch *branch = cell->branch;
+    Branch *branch = call->branch;
 
     if (branch->base && checkpoint_is_pending(branch->base))
         checkpoints_settle(branch->base->set, SETTLE_LIMIT);
-    branch_protection(branch, &cell->protection);
+    branch_protection(branch, &call->protection);
 }
 
-/* The call has ended. The caller has written to the cell's outcome how. */
-static void call_ended(Cell *cell)
+/* The call has ended. The caller has written to the call's outcome how. */
+static void call_ended(Call *call)
 {
-    uint64_t now = clock_now(), busy = cell->step == CELL_RUNS ? now - cell->started : 0;
+    uint64_t now = clock_now(), busy = call->step == CALL_RUNS ? now - call->started : 0;
 
-    interruption_end(&cell->interruption);
-    questions_deinit(&cell->questions);
-    if (cell->step == CELL_RUNS)
-        cell->duration = (double)busy / NSEC_PER_SEC;
-    cell->step = CELL_ENDED;
-    branch_call_ended(cell->branch, busy, now);
-    note_protection(cell);
+    interruption_end(&call->interruption);
+    questions_deinit(&call->questions);
+    if (call->step == CALL_RUNS)
+        call->duration = (double)busy / NSEC_PER_SEC;
+    call->step = CALL_ENDED;
+    branch_call_ended(call->branch, busy, now);
+    note_protection(call);
 }
 
 /* A checkpoint that was there at the call's end, and could not be gone back to, protected nothing. */
@@ -255,361 +255,361 @@ static void correct_protection(Protection *protection, const StateChange *change
     reason_set(protection->reason, "%s", change->reason[0] ? change->reason : state_change_no_checkpoint);
 }
 
-static void set_call(MsgExecuted *record, const Cell *cell)
+static void set_call(MsgExecuted *record, const Call *call)
 {
-    record->run_id = text_of(cell->run_id);
-    record->code_hash = cell->code_hash;
-    record->branch = cell->branch_number;
-    record->execution_count = cell->execution_count;
-    record->duration = cell->duration;
-    record->displays = displays_say(&cell->displays);
+    record->run_id = text_of(call->run_id);
+    record->code_hash = call->code_hash;
+    record->branch = call->branch_number;
+    record->execution_count = call->execution_count;
+    record->duration = call->duration;
+    record->displays = displays_say(&call->displays);
 }
 
-int cell_record(Cell *cell, const StateChange *change, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
+int call_record(Call *call, const StateChange *change, uint64_t epoch, const EncodedNotes *restored, Buf *ret)
 {
     OutputWords words _cleanup_(output_words_deinit) = {0}, between _cleanup_(output_words_deinit) = {0};
     MsgExecuted record = {.epoch = epoch};
     CheckpointId id;
     int r;
 
-    set_call(&record, cell);
-    result_say(&record, &cell->outcome, change, &cell->protection, id);
+    set_call(&record, call);
+    result_say(&record, &call->outcome, change, &call->protection, id);
     if (restored)
         record.restored = notes_say(restored);
-    r = outputs_say(&record, cell->output, &words);
+    r = outputs_say(&record, call->output, &words);
     if (r == 0)
-        r = outputs_say_between(&record, cell->between, &between);
-    return r < 0 ? r : message_encode(ret, MSG_EXECUTED, cell->id, MsgExecuted, &record);
+        r = outputs_say_between(&record, call->between, &between);
+    return r < 0 ? r : message_encode(ret, MSG_EXECUTED, call->id, MsgExecuted, &record);
 }
 
-static void make_record(Executor *executor, Cell *cell, const StateChange *change)
+static void make_record(Calls *calls, Call *call, const StateChange *change)
 {
-    Branch *branch = cell->branch;
-    int r = cell_record(cell, change, branch->epoch, branch->is_restored ? &branch->restored : NULL,
-                        &executor->record);
+    Branch *branch = call->branch;
+    int r = call_record(call, change, branch->epoch, branch->is_restored ? &branch->restored : NULL,
+                        &calls->record);
 
     branch->is_restored = false;
     notes_deinit(&branch->restored);
-    executor->record_id = cell->id;
+    calls->record_id = call->id;
     if (r == 0)
-        call_send_record(executor);
+        call_send_record(calls);
     else
-        link_refuse(executor->link, cell->id, ERR_INTERNAL, "the call's record cannot be made", strerror(-r));
-    log_debug("cell finished", "execution_count=%" PRIu64 " status=%s", cell->execution_count,
-              cell->outcome.status);
+        link_refuse(calls->link, call->id, ERR_INTERNAL, "the call's record cannot be made", strerror(-r));
+    log_debug("call finished", "execution_count=%" PRIu64 " status=%s", call->execution_count,
+              call->outcome.status);
 }
 
 /* Sends the record, as it is certain what became of the variables. Takes what is in `change`. */
-static void call_finish(Executor *executor, StateChange *change)
+static void call_finish(Calls *calls, StateChange *change)
 {
-    Cell *cell = executor->cell;
-    Branch *branch = cell->branch;
+    Call *call = calls->call;
+    Branch *branch = call->branch;
 
     if (change->state == STATE_KEPT)
         state_change_move(change, &branch->unreported);
     else
         state_change_deinit(&branch->unreported);
-    outcome_settle(&cell->outcome, change);
-    correct_protection(&cell->protection, change);
-    executor->cell = NULL;
-    make_record(executor, cell, change);
-    if (cell->checkpoint_asked && executor->branches->mode == CHECKPOINT_OFF)
-        checkpoints_drop_automatic(&executor->branches->checkpoints, branch->number, NULL);
-    cell_free(cell);
-    call_update_flow(executor, branch);
+    outcome_settle(&call->outcome, change);
+    correct_protection(&call->protection, change);
+    calls->call = NULL;
+    make_record(calls, call, change);
+    if (call->checkpoint_asked && calls->branches->mode == CHECKPOINT_OFF)
+        checkpoints_drop_automatic(&calls->branches->checkpoints, branch->number, NULL);
+    call_free(call);
+    call_update_flow(calls, branch);
 }
 
 /* Does both. The variables are what they were, or what the call made of them. */
-static void call_finish_kept(Executor *executor)
+static void call_finish_kept(Calls *calls)
 {
     StateChange change _cleanup_(state_change_deinit) = STATE_UNCHANGED;
 
-    call_ended(executor->cell);
-    call_finish(executor, &change);
+    call_ended(calls->call);
+    call_finish(calls, &change);
 }
 
 /* Ends a call that cannot be run. */
-static void call_abandon(Executor *executor, const char *name, const char *what, const char *why)
+static void call_abandon(Calls *calls, const char *name, const char *what, const char *why)
 {
-    outcome_failed(&executor->cell->outcome, name, what, why);
-    call_finish_kept(executor);
+    outcome_failed(&calls->call->outcome, name, what, why);
+    call_finish_kept(calls);
 }
 
 /* ---- the interpreter is lost ---- */
 
-static void end_lost(Cell *cell, const Loss *loss)
+static void end_lost(Call *call, const Loss *loss)
 {
-    const Interpreter *interpreter = &cell->branch->interpreter;
+    const Interpreter *interpreter = &call->branch->interpreter;
 
-    outcome_lost(&cell->outcome, loss);
-    cell->outcome.cpu = interpreter->cpu;
-    cell->outcome.peak_memory = interpreter->peak_memory;
-    call_ended(cell);
+    outcome_lost(&call->outcome, loss);
+    call->outcome.cpu = interpreter->cpu;
+    call->outcome.peak_memory = interpreter->peak_memory;
+    call_ended(call);
 }
 
-void executor_on_lost(Executor *executor, Branch *branch, const char *fault)
+void calls_on_lost(Calls *calls, Branch *branch, const char *fault)
 {
-    Cell *cell = call_of(executor, branch);
+    Call *call = call_of(calls, branch);
 
-    if (!cell || cell->step == CELL_ENDED)
+    if (!call || call->step == CALL_ENDED)
         return;
 
-    bool killed = cell->interruption.step == INTERRUPTION_STEP_KILL, waited = cell->step == CELL_WAITS;
+    bool killed = call->interruption.step == INTERRUPTION_STEP_KILL, waited = call->step == CALL_WAITS;
 
     if (waited && !killed)
         return; /* the call begins when there is an interpreter again */
-    end_lost(cell, &(Loss){
-                       .killed = killed ? cell->interruption.cause : INTERRUPTION_CAUSE_NONE,
+    end_lost(call, &(Loss){
+                       .killed = killed ? call->interruption.cause : INTERRUPTION_CAUSE_NONE,
                        .fault = fault,
                        .status = branch->interpreter.status,
-                       .timeout = cell->timeout,
+                       .timeout = call->timeout,
                        .waited = waited,
                    });
 }
 
-bool executor_on_settled(Executor *executor, Branch *branch, StateChange *change)
+bool calls_on_settled(Calls *calls, Branch *branch, StateChange *change)
 {
-    const Cell *cell = call_of(executor, branch);
+    const Call *call = call_of(calls, branch);
 
-    if (!cell || cell->step != CELL_ENDED)
+    if (!call || call->step != CALL_ENDED)
         return false;
-    if (change->calls > 0 && cell->started)
+    if (change->calls > 0 && call->started)
         change->calls--; /* the call that ended it is not counted */
-    call_finish(executor, change);
+    call_finish(calls, change);
     return true;
 }
 
-void executor_end_closed(Executor *executor, Branch *branch)
+void calls_end_closed(Calls *calls, Branch *branch)
 {
     StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
-    Cell *cell = call_of(executor, branch);
+    Call *call = call_of(calls, branch);
 
-    if (!cell)
+    if (!call)
         return;
-    outcome_failed(&cell->outcome, "SessionClosed", "the call was ended", "its branch was closed");
-    call_ended(cell);
-    call_finish(executor, &change);
+    outcome_failed(&call->outcome, "SessionClosed", "the call was ended", "its branch was closed");
+    call_ended(call);
+    call_finish(calls, &change);
 }
 
-void executor_end_reset(Executor *executor, Branch *branch)
+void calls_end_reset(Calls *calls, Branch *branch)
 {
     StateChange change _cleanup_(state_change_deinit) = {.state = STATE_LOST};
-    Cell *cell = call_of(executor, branch);
+    Call *call = call_of(calls, branch);
 
-    if (!cell)
+    if (!call)
         return;
-    if (cell->step != CELL_ENDED)
-        end_lost(cell, &(Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .reset = true});
+    if (call->step != CALL_ENDED)
+        end_lost(call, &(Loss){.killed = INTERRUPTION_CAUSE_INTERRUPT, .reset = true});
     reason_set(change.reason, "the session was reset");
-    call_finish(executor, &change);
+    call_finish(calls, &change);
 }
 
 /* ---- its beginning ---- */
 
 /* A call that has not begun cannot be interrupted. An interpreter that does not answer at all is killed as
  * under one that runs; without an interpreter, recovery and start have limits of their own. */
-static void on_step_while_waiting(const Cell *cell, InterruptionStep step)
+static void on_step_while_waiting(const Call *call, InterruptionStep step)
 {
-    if (step == INTERRUPTION_STEP_KILL && branch_is_ready(cell->branch))
-        branch_lose(cell->branch, NULL);
+    if (step == INTERRUPTION_STEP_KILL && branch_is_ready(call->branch))
+        branch_lose(call->branch, NULL);
 }
 
 static void on_interruption_step(Interruption *interruption, InterruptionStep step)
 {
-    Cell *cell = container_of(interruption, Cell, interruption);
+    Call *call = container_of(interruption, Call, interruption);
 
-    if (cell->step == CELL_WAITS) {
-        on_step_while_waiting(cell, step);
+    if (call->step == CALL_WAITS) {
+        on_step_while_waiting(call, step);
         return;
     }
     if (step == INTERRUPTION_STEP_KILL) {
-        branch_lose(cell->branch, NULL);
+        branch_lose(call->branch, NULL);
         return;
     }
-    interpreter_interrupt(&cell->branch->interpreter);
-    call_update_flow(cell->executor, cell->branch);
+    interpreter_interrupt(&call->branch->interpreter);
+    call_update_flow(call->calls, call->branch);
 }
 
 /* Returns 1: a checkpoint of the current state exists; 0: one is being taken; negative: none can be taken. */
-static int ensure_checkpoint(Cell *cell, Reason why)
+static int ensure_checkpoint(Call *call, Reason why)
 {
-    Branch *branch = cell->branch;
+    Branch *branch = call->branch;
 
     if (branch_is_exact(branch))
         return !checkpoint_is_pending(branch->base);
     if (branch->state == BRANCH_CHECKPOINTING)
         return 0;
-    if (cell->checkpoint_asked) {
+    if (call->checkpoint_asked) {
         policy_why_none(branch, why);
         return -ECANCELED;
     }
-    cell->checkpoint_asked = true;
+    call->checkpoint_asked = true;
     return branch_freeze(branch, CHECKPOINT_AUTOMATIC, "", why);
 }
 
 /* The time limit counts from when the interpreter is there. */
-static int start_clock(Cell *cell)
+static int start_clock(Call *call)
 {
-    if (cell->interruption.loop)
+    if (call->interruption.loop)
         return 0;
-    return interruption_begin(&cell->interruption, cell->branch->set->loop,
-                              clock_now() + clock_from_seconds(cell->timeout), on_interruption_step);
+    return interruption_begin(&call->interruption, call->branch->set->loop,
+                              clock_now() + clock_from_seconds(call->timeout), on_interruption_step);
 }
 
 /* The time that what is written may stay unseen in a ring. */
 #define LOOK_PERIOD (40 * NSEC_PER_MSEC)
 
 /* An alarm that is set stays so between calls: short ones cost no system call for it. */
-static void watch_output(Executor *executor)
+static void watch_output(Calls *calls)
 {
-    if (executor->cell->subscription.wanted && !executor->look.set)
-        alarm_set(&executor->look, clock_now() + LOOK_PERIOD);
+    if (calls->call->subscription.wanted && !calls->look.set)
+        alarm_set(&calls->look, clock_now() + LOOK_PERIOD);
 }
 
 static void on_look(Alarm *alarm)
 {
-    Executor *executor = container_of(alarm, Executor, look);
-    Cell *cell = executor->cell;
+    Calls *calls = container_of(alarm, Calls, look);
+    Call *call = calls->call;
 
-    if (!cell || cell->step != CELL_RUNS)
+    if (!call || call->step != CALL_RUNS)
         return;
-    streams_look(&cell->branch->interpreter.streams);
-    watch_output(executor);
+    streams_look(&call->branch->interpreter.streams);
+    watch_output(calls);
 }
 
 /* Begins a call for which everything is there. */
-static void begin(Cell *cell)
+static void begin(Call *call)
 {
-    Branch *branch = cell->branch;
+    Branch *branch = call->branch;
     int r;
 
     /* Output written since the last call is no part of this one. */
     streams_drain_known(&branch->interpreter.streams);
-    branch_take_between(branch, cell->between);
-    cell->step = CELL_RUNS;
-    cell->started = clock_now();
-    branch_occupy(branch, cell->execution_count, cell->started);
-    watch_output(cell->executor);
-    r = interpreter_send(&branch->interpreter, &cell->request);
+    branch_take_between(branch, call->between);
+    call->step = CALL_RUNS;
+    call->started = clock_now();
+    branch_occupy(branch, call->execution_count, call->started);
+    watch_output(call->calls);
+    r = interpreter_send(&branch->interpreter, &call->request);
     if (r < 0)
         branch_kill(branch, strerror(-r));
 }
 
-void executor_advance(Executor *executor)
+void calls_advance(Calls *calls)
 {
-    Cell *cell = executor->cell;
+    Call *call = calls->call;
     Reason why = "";
     int r;
 
-    if (!cell || cell->step != CELL_WAITS || !branch_is_ready(cell->branch))
+    if (!call || call->step != CALL_WAITS || !branch_is_ready(call->branch))
         return;
-    r = start_clock(cell);
+    r = start_clock(call);
     if (r < 0) {
-        call_abandon(executor, "MemoryError", "the call was not run", strerror(-r));
+        call_abandon(calls, "MemoryError", "the call was not run", strerror(-r));
         return;
     }
-    r = cell->undo ? ensure_checkpoint(cell, why) : 1;
-    if (r != 0 && cell->interruption.step != INTERRUPTION_STEP_WAIT) {
-        outcome_too_late(&cell->outcome, cell->timeout);
-        call_finish_kept(executor);
+    r = call->undo ? ensure_checkpoint(call, why) : 1;
+    if (r != 0 && call->interruption.step != INTERRUPTION_STEP_WAIT) {
+        outcome_too_late(&call->outcome, call->timeout);
+        call_finish_kept(calls);
     } else if (r > 0) {
-        begin(cell);
+        begin(call);
     } else if (r < 0) {
-        call_abandon(executor, "CheckpointFailed",
+        call_abandon(calls, "CheckpointFailed",
                      "the call was not run: there was no checkpoint to roll back to", why);
     }
 }
 
-void executor_on_start_failed(Executor *executor, Branch *branch, const char *why)
+void calls_on_start_failed(Calls *calls, Branch *branch, const char *why)
 {
-    if (call_of(executor, branch))
-        call_abandon(executor, "InterpreterFailed", "cannot start the interpreter", why);
+    if (call_of(calls, branch))
+        call_abandon(calls, "InterpreterFailed", "cannot start the interpreter", why);
 }
 
 /* ---- from the controller ---- */
 
-int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem)
+int calls_execute(Calls *calls, uint64_t id, const MsgExecute *asked, Problem *problem)
 {
     uint64_t number = uint_or(asked->branch, 0);
-    Branch *branch = branches_find(executor->branches, number);
+    Branch *branch = branches_find(calls->branches, number);
 
     if (!branch)
         return problem_set(problem, ERR_NO_SUCH_SESSION, "there is no branch %" PRIu64, number);
-    if (branches_are_busy(executor->branches))
-        return problem_set(problem, ERR_BUSY, "a call or a task is in progress");
+    if (branches_are_busy(calls->branches))
+        return problem_set(problem, ERR_BUSY, "a call or an order is in progress");
 
-    Cell *cell = cell_new(branch, id, asked, branch->execution_count + 1, &executor->limits);
-    if (!cell)
+    Call *call = call_new(branch, id, asked, branch->execution_count + 1, &calls->limits);
+    if (!call)
         return problem_set(problem, ERR_INTERNAL, "%s", strerror(ENOMEM));
-    buf_consume(&executor->record, executor->record.size);
-    cell->executor = executor;
-    executor->cell = cell;
-    branch->execution_count = cell->execution_count;
+    buf_consume(&calls->record, calls->record.size);
+    call->calls = calls;
+    calls->call = call;
+    branch->execution_count = call->execution_count;
     if (branch->state == BRANCH_EMPTY && branch_start(branch) < 0)
         return 0;
-    executor_advance(executor);
+    calls_advance(calls);
     return 0;
 }
 
-void executor_interrupt(Executor *executor)
+void calls_interrupt(Calls *calls)
 {
-    Cell *cell = executor->cell;
+    Call *call = calls->call;
 
-    if (!cell || cell->step == CELL_ENDED)
+    if (!call || call->step == CALL_ENDED)
         return;
-    if (cell->step == CELL_RUNS) {
-        interruption_now(&cell->interruption);
+    if (call->step == CALL_RUNS) {
+        interruption_now(&call->interruption);
         return;
     }
-    outcome_never_begun(&cell->outcome);
-    call_finish_kept(executor);
+    outcome_never_begun(&call->outcome);
+    call_finish_kept(calls);
 }
 
-static void call_send_questions(Executor *executor);
+static void call_send_questions(Calls *calls);
 
-void executor_credit(Executor *executor, uint64_t id, uint64_t count)
+void calls_credit(Calls *calls, uint64_t id, uint64_t count)
 {
-    if (!executor->cell || executor->cell->id != id)
+    if (!calls->call || calls->call->id != id)
         return; /* for a call that has ended */
-    cell_credit(executor->cell, count);
-    call_send_questions(executor);
-    call_update_flow(executor, executor->cell->branch);
+    call_credit(calls->call, count);
+    call_send_questions(calls);
+    call_update_flow(calls, calls->call->branch);
 }
 
-void executor_settled(Executor *executor, uint64_t id)
+void calls_settled(Calls *calls, uint64_t id)
 {
-    if (executor->record_id == id)
-        buf_consume(&executor->record, executor->record.size);
+    if (calls->record_id == id)
+        buf_consume(&calls->record, calls->record.size);
 }
 
-void executor_tell_again(Executor *executor)
+void calls_tell_again(Calls *calls)
 {
-    call_send_record(executor);
-    call_send_questions(executor);
+    call_send_record(calls);
+    call_send_questions(calls);
 }
 
-void executor_on_controller_lost(Executor *executor)
+void calls_on_controller_lost(Calls *calls)
 {
-    if (!executor->cell)
+    if (!calls->call)
         return;
-    cell_unattended(executor->cell);
-    call_update_flow(executor, executor->cell->branch);
+    call_unattended(calls->call);
+    call_update_flow(calls, calls->call->branch);
 }
 
 /* ---- their life ---- */
 
-int executor_init(Executor *executor, Branches *branches, Link *link)
+int calls_init(Calls *calls, Branches *branches, Link *link)
 {
-    *executor = (Executor){.branches = branches, .link = link, .limits.spill = SPILL_NONE};
-    return alarm_open(&executor->look, branches->loop, on_look);
+    *calls = (Calls){.branches = branches, .link = link, .limits.spill = SPILL_NONE};
+    return alarm_open(&calls->look, branches->loop, on_look);
 }
 
-void executor_deinit(Executor *executor)
+void calls_deinit(Calls *calls)
 {
-    executor->cell = cell_free(executor->cell);
-    buf_deinit(&executor->record);
-    alarm_close(&executor->look);
-    spill_close(&executor->limits.spill);
+    calls->call = call_free(calls->call);
+    buf_deinit(&calls->record);
+    alarm_close(&calls->look);
+    spill_close(&calls->limits.spill);
 }
 
 /* ---- what its interpreter says ---- */
@@ -618,15 +618,15 @@ void executor_deinit(Executor *executor)
  * have. */
 #define UNREAD_MAXIMUM ((LIMIT_ASKS + 1) * LIMIT_ASK)
 
-static bool is_of_call(const Cell *cell, const Message *message)
+static bool is_of_call(const Call *call, const Message *message)
 {
-    return cell && cell->step == CELL_RUNS && message->id == cell->execution_count;
+    return call && call->step == CALL_RUNS && message->id == call->execution_count;
 }
 
 /* Code that spoke in its interpreter's place may have ended its call by words alone, and run on. */
-static int refuse_foreign(const Cell *cell, const Message *message, Problem *problem)
+static int refuse_foreign(const Call *call, const Message *message, Problem *problem)
 {
-    if (cell && message->id > 0 && message->id < cell->execution_count)
+    if (call && message->id > 0 && message->id < call->execution_count)
         return problem_set(problem, ERR_BAD_REQUEST,
                            "call %" PRIu64 " ran on after it had said that it was over", message->id);
     return problem_set(problem, ERR_BAD_REQUEST, "`%s` that belongs to no call", message_name(message->kind));
@@ -634,29 +634,29 @@ static int refuse_foreign(const Cell *cell, const Message *message, Problem *pro
 
 /* ---- output and displays ---- */
 
-void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
+void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    Cell *cell = call_of(executor, branch);
+    Call *call = call_of(calls, branch);
 
-    if (!cell || cell->step != CELL_RUNS) {
+    if (!call || call->step != CALL_RUNS) {
         branch_wrote(branch, stream, bytes, n);
         return;
     }
-    cell_output(cell, executor->link, stream, bytes, n);
-    if (!cell_takes_output(cell))
-        call_update_flow(executor, branch);
+    call_output(call, calls->link, stream, bytes, n);
+    if (!call_takes_output(call))
+        call_update_flow(calls, branch);
 }
 
-static int on_display(Executor *executor, Cell *cell, const Message *message, Problem *problem)
+static int on_display(Calls *calls, Call *call, const Message *message, Problem *problem)
 {
     MsgDisplay display;
     int r;
 
-    if (!is_of_call(cell, message))
-        return refuse_foreign(cell, message, problem);
+    if (!is_of_call(call, message))
+        return refuse_foreign(call, message, problem);
     r = display_decode(&display, &message->body, problem);
     if (r == 0)
-        cell_display(cell, executor->link, &display);
+        call_display(call, calls->link, &display);
     return r;
 }
 
@@ -677,111 +677,111 @@ static int answer(Interpreter *interpreter, uint64_t id, const MsgAnswer *answer
 }
 
 /* With ASK_PAUSE the deadline comes no nearer while a question waits. */
-static void update_deadline(Cell *cell)
+static void update_deadline(Call *call)
 {
-    if (cell->questions.mode != ASK_PAUSE)
+    if (call->questions.mode != ASK_PAUSE)
         return;
-    if (cell->questions.count > 0)
-        interruption_pause(&cell->interruption);
+    if (call->questions.count > 0)
+        interruption_pause(&call->interruption);
     else
-        interruption_resume(&cell->interruption);
+        interruption_resume(&call->interruption);
 }
 
 /* Output that was written before a question is sent before it. As long as that cannot be sent, the question
  * waits. */
-static void call_send_questions(Executor *executor)
+static void call_send_questions(Calls *calls)
 {
-    Cell *cell = executor->cell;
+    Call *call = calls->call;
 
-    if (!cell || !questions_unsent(&cell->questions) || !executor->link->accepted || !cell_takes_output(cell))
+    if (!call || !questions_unsent(&call->questions) || !calls->link->accepted || !call_takes_output(call))
         return;
-    if (cell->subscription.active)
-        streams_drain(&cell->branch->interpreter.streams);
-    questions_send(&cell->questions, executor->link);
+    if (call->subscription.active)
+        streams_drain(&call->branch->interpreter.streams);
+    questions_send(&call->questions, calls->link);
 }
 
-static int on_ask(Executor *executor, Branch *branch, const Message *message, Problem *problem)
+static int on_ask(Calls *calls, Branch *branch, const Message *message, Problem *problem)
 {
-    Cell *cell = call_of(executor, branch);
+    Call *call = call_of(calls, branch);
     MsgAsk question;
     const char *why = "no call of this question runs";
     int r = question_decode(&question, &message->body, problem);
 
     if (r < 0)
         return r;
-    if (is_of_call(cell, message))
-        why = questions_add(&cell->questions, cell->id, &question);
+    if (is_of_call(call, message))
+        why = questions_add(&call->questions, call->id, &question);
     if (why) {
         MsgAnswer refusal = question_refusal(&question, why);
 
         return answer(&branch->interpreter, message->id, &refusal, problem);
     }
-    update_deadline(cell);
-    call_send_questions(executor);
+    update_deadline(call);
+    call_send_questions(calls);
     return 0;
 }
 
-int executor_answer(Executor *executor, const Message *message, Problem *problem)
+int calls_answer(Calls *calls, const Message *message, Problem *problem)
 {
-    Cell *cell = executor->cell;
+    Call *call = calls->call;
     MsgAnswer said;
     int r = answer_decode(&said, &message->body, problem);
 
-    if (r < 0 || !cell || cell->step != CELL_RUNS || cell->id != message->id ||
-        !questions_take(&cell->questions, said.ask))
+    if (r < 0 || !call || call->step != CALL_RUNS || call->id != message->id ||
+        !questions_take(&call->questions, said.ask))
         return r;
-    update_deadline(cell);
-    if (answer(&cell->branch->interpreter, cell->execution_count, &said, problem) < 0)
-        branch_kill(cell->branch, problem->text);
+    update_deadline(call);
+    if (answer(&call->branch->interpreter, call->execution_count, &said, problem) < 0)
+        branch_kill(call->branch, problem->text);
     return 0;
 }
 
 /* ---- its own end ---- */
 
 /* Ends a call whose effects are undone. */
-static void end_undone(Cell *cell)
+static void end_undone(Call *call)
 {
     /* Without memory its words are lost, not the rest. */
-    if (outcome_own(&cell->outcome, &cell->words) < 0)
-        outcome_failed(&cell->outcome, "MemoryError", "what the call said cannot be kept", strerror(ENOMEM));
-    call_ended(cell);
-    branch_undo(cell->branch);
+    if (outcome_own(&call->outcome, &call->words) < 0)
+        outcome_failed(&call->outcome, "MemoryError", "what the call said cannot be kept", strerror(ENOMEM));
+    call_ended(call);
+    branch_undo(call->branch);
 }
 
-static int on_executed(Executor *executor, Cell *cell, const Message *message, Problem *problem)
+static int on_executed(Calls *calls, Call *call, const Message *message, Problem *problem)
 {
     MsgCellExecuted executed;
 
-    if (!is_of_call(cell, message))
-        return refuse_foreign(cell, message, problem);
-    if (cell->branch->state == BRANCH_QUEUED)
+    if (!is_of_call(call, message))
+        return refuse_foreign(call, message, problem);
+    if (call->branch->state == BRANCH_QUEUED)
         return problem_set(problem, ERR_BAD_REQUEST, "`executed` before the checkpoint that was asked for");
 
-    int r = executed_decode(&executed, &cell->displays, &message->body, problem);
+    int r = executed_decode(&executed, &call->displays, &message->body, problem);
     if (r < 0)
         return r;
-    streams_drain(&cell->branch->interpreter.streams);
-    interpreter_executed(&cell->branch->interpreter, executed.cpu, executed.spawned);
-    outcome_finished(&cell->outcome, &executed, cell->interruption.cause, cell->timeout);
-    if (cell->undo && strcmp(cell->outcome.status, "ok") != 0)
-        end_undone(cell);
+    streams_drain(&call->branch->interpreter.streams);
+    interpreter_executed(&call->branch->interpreter, executed.cpu, executed.spawned);
+    outcome_finished(&call->outcome, &executed, call->interruption.cause, call->timeout);
+    if (call->undo && strcmp(call->outcome.status, "ok") != 0)
+        end_undone(call);
     else
-        call_finish_kept(executor);
+        call_finish_kept(calls);
     return 0;
 }
 
 /* The call's end, and its questions, come too late from an interpreter that has been ended. */
-int executor_on_message(Executor *executor, Branch *branch, const Message *message, Problem *problem)
+int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem)
 {
     bool late = !branch_is_ready(branch);
 
     switch (message->kind) {
     case MSG_DISPLAY:
-        return on_display(executor, call_of(executor, branch), message, problem);
+        return on_display(calls, call_of(calls, branch), message, problem);
     case MSG_EXECUTED:
-        return late ? 0 : on_executed(executor, call_of(executor, branch), message, problem);
+        return late ? 0 : on_executed(calls, call_of(calls, branch), message, problem);
     case MSG_ASK:
-        return late ? 0 : on_ask(executor, branch, message, problem);
+        return late ? 0 : on_ask(calls, branch, message, problem);
     default:
         return problem_set(problem, ERR_BAD_REQUEST, "an unexpected message, %s",
                            message_name(message->kind));

@@ -1,4 +1,4 @@
-/* Executor: runs the calls of a session; at most one runs or waits. This alone decides when a call is over,
+/* Calls: runs the calls of a session; at most one runs or waits. This alone decides when a call is over,
  * and what its status and state are. */
 #pragma once
 
@@ -37,18 +37,18 @@ void interruption_end(Interruption *interruption);
 
 /* A call, from its `execute` to its record. */
 
-typedef struct Executor Executor;
+typedef struct Calls Calls;
 
-typedef enum CellStep {
-    CELL_WAITS, /* for its interpreter, or for a checkpoint */
-    CELL_RUNS,
-    CELL_ENDED, /* `outcome` is known; what becomes of the variables is not */
-} CellStep;
+typedef enum CallStep {
+    CALL_WAITS, /* for its interpreter, or for a checkpoint */
+    CALL_RUNS,
+    CALL_ENDED, /* `outcome` is known; what becomes of the variables is not */
+} CallStep;
 
-typedef struct Cell {
-    Executor *executor;
+typedef struct Call {
+    Calls *calls;
     Branch *branch;
-    CellStep step;
+    CallStep step;
     uint64_t id;
     uint64_t branch_number; /* of the branch when the call came */
     uint64_t execution_count;
@@ -57,7 +57,7 @@ typedef struct Cell {
     double timeout;
     OutputSubscription subscription;
     bool undo;             /* unless the call ends well, nothing of it stays in the variables */
-    bool checkpoint_asked; /* a checkpoint was asked for, for the sake of this cell */
+    bool checkpoint_asked; /* a checkpoint was asked for, for the sake of this call */
     Buf request;           /* message to the interpreter */
     uint64_t started;      /* clock_now() when it began; 0: it has not */
     double duration;       /* seconds, once it has ended */
@@ -69,23 +69,23 @@ typedef struct Cell {
     Outcome outcome;
     Buf words; /* the texts of `outcome`, where it has to wait */
     Protection protection;
-} Cell;
+} Call;
 
-/* `id`: of the message that asks for it. `limits` must outlive the cell. NULL when out of memory. */
-Cell *cell_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
+/* `id`: of the message that asks for it. `limits` must outlive the call. NULL when out of memory. */
+Call *call_new(Branch *branch, uint64_t id, const MsgExecute *asked, uint64_t execution_count,
                const OutputLimits *limits);
-Cell *cell_free(Cell *cell);
+Call *call_free(Call *call);
 
-/* Encodes `executed` into `ret`, which is empty before. The cell's outcome is settled. 0, -ENOBUFS or
+/* Encodes `executed` into `ret`, which is empty before. The call's outcome is settled. 0, -ENOBUFS or
  * -ENOMEM. */
-int cell_record(Cell *cell, const StateChange *change, uint64_t epoch, const EncodedNotes *restored,
+int call_record(Call *call, const StateChange *change, uint64_t epoch, const EncodedNotes *restored,
                 Buf *ret);
 
-struct Executor {
+struct Calls {
     Branches *branches;
     Link *link;
     OutputLimits limits;
-    Cell *cell; /* NULL: no call runs or waits */
+    Call *call; /* NULL: no call runs or waits */
     Alarm look; /* set while a call runs whose output is wanted as it comes, and for a moment longer */
 
     /* The last `executed`. Every new controller gets it, until the next call, or `settled`, shows that it has
@@ -95,36 +95,36 @@ struct Executor {
 };
 
 /* `branches` and `link` outlive it. 0 or a negative errno. */
-int executor_init(Executor *executor, Branches *branches, Link *link);
-void executor_deinit(Executor *executor);
+int calls_init(Calls *calls, Branches *branches, Link *link);
+void calls_deinit(Calls *calls);
 
 /* From the controller */
 
 /* 0: a record with that id follows. -EPROTO with a Problem: the call is refused. */
-int executor_execute(Executor *executor, uint64_t id, const MsgExecute *asked, Problem *problem);
-void executor_interrupt(Executor *executor);
-void executor_credit(Executor *executor, uint64_t id, uint64_t count);
+int calls_execute(Calls *calls, uint64_t id, const MsgExecute *asked, Problem *problem);
+void calls_interrupt(Calls *calls);
+void calls_credit(Calls *calls, uint64_t id, uint64_t count);
 /* The controller has the record of that call. */
-void executor_settled(Executor *executor, uint64_t id);
+void calls_settled(Calls *calls, uint64_t id);
 /* -EPROTO with a Problem: the message is no answer. An answer that nobody waits for is ignored. */
-int executor_answer(Executor *executor, const Message *message, Problem *problem);
+int calls_answer(Calls *calls, const Message *message, Problem *problem);
 
 /* Tells a new controller what the last one may have missed: the record, the questions. */
-void executor_tell_again(Executor *executor);
-void executor_on_controller_lost(Executor *executor);
+void calls_tell_again(Calls *calls);
+void calls_on_controller_lost(Calls *calls);
 
 /* From the branches, as BranchEvents has them */
 
-void executor_advance(Executor *executor); /* the call begins, if what it waits for is there */
-int executor_on_message(Executor *executor, Branch *branch, const Message *message, Problem *problem);
-void executor_on_output(Executor *executor, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
-void executor_on_start_failed(Executor *executor, Branch *branch, const char *why);
-void executor_on_lost(Executor *executor, Branch *branch, const char *fault);
-bool executor_on_settled(Executor *executor, Branch *branch, StateChange *change);
+void calls_advance(Calls *calls); /* the call begins, if what it waits for is there */
+int calls_on_message(Calls *calls, Branch *branch, const Message *message, Problem *problem);
+void calls_on_output(Calls *calls, Branch *branch, unsigned stream, const uint8_t *bytes, size_t n);
+void calls_on_start_failed(Calls *calls, Branch *branch, const char *why);
+void calls_on_lost(Calls *calls, Branch *branch, const char *fault);
+bool calls_on_settled(Calls *calls, Branch *branch, StateChange *change);
 
-/* From tasks */
+/* From orders */
 
 /* The branch's call, if there is one, ends with its branch. */
-void executor_end_closed(Executor *executor, Branch *branch);
+void calls_end_closed(Calls *calls, Branch *branch);
 /* The branch's call ends as one that was interrupted. The processes have been ended before. */
-void executor_end_reset(Executor *executor, Branch *branch);
+void calls_end_reset(Calls *calls, Branch *branch);

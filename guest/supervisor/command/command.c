@@ -17,21 +17,21 @@
 /* ---- how it ended ---- */
 
 /* Describes the end of a command that was asked to end. Returns the error's name. */
-static const char *describe_request(MsgExecuted *record, const Exec *exec, char *words)
+static const char *describe_request(MsgExecuted *record, const Command *command, char *words)
 {
-    bool late = exec->cause == EXEC_DEADLINE;
+    bool late = command->cause == COMMAND_DEADLINE;
     int n = 0;
 
     record->status = text_of(late ? "timeout" : "interrupted");
     if (late)
-        n = snprintf(words, WORDS, "the command did not end within %g s, and was ended", exec->timeout);
+        n = snprintf(words, WORDS, "the command did not end within %g s, and was ended", command->timeout);
     else
         n = snprintf(words, WORDS, "the command was interrupted");
-    if (exec->killed)
+    if (command->killed)
         snprintf(words + n, WORDS - (size_t)n, "; it went on for %g s more and was killed", LADDER_KILL);
     if (late)
-        return exec->killed ? "TimeoutKilled" : "Timeout";
-    return exec->killed ? "InterruptKilled" : "Interrupted";
+        return command->killed ? "TimeoutKilled" : "Timeout";
+    return command->killed ? "InterruptKilled" : "Interrupted";
 }
 
 static const char *describe_signal(MsgExecuted *record, int number, char *words)
@@ -52,14 +52,14 @@ static const char *describe_exit(MsgExecuted *record, int exit_code, char *words
 }
 
 /* `words` has room for WORDS. */
-static void set_outcome(MsgExecuted *record, const Exec *exec, char *words)
+static void set_outcome(MsgExecuted *record, const Command *command, char *words)
 {
-    int status = exec->child.status;
+    int status = command->child.status;
     bool signaled = WIFSIGNALED(status);
     const char *name;
 
-    if (exec->cause != EXEC_BY_ITSELF)
-        name = describe_request(record, exec, words);
+    if (command->cause != COMMAND_BY_ITSELF)
+        name = describe_request(record, command, words);
     else if (signaled)
         name = describe_signal(record, WTERMSIG(status), words);
     else
@@ -70,71 +70,71 @@ static void set_outcome(MsgExecuted *record, const Exec *exec, char *words)
     record->error = (MsgPythonError){text_of(name), text_of(words), {"", 0}};
 }
 
-static int make_record(Exec *exec)
+static int make_record(Command *command)
 {
-    const ChildProcess *child = &exec->child;
+    const ChildProcess *child = &command->child;
     OutputWords output _cleanup_(output_words_deinit) = {0};
     char words[WORDS];
     MsgExecuted record = {
-        .run_id = text_of(exec->run_id),
-        .code_hash = exec->code_hash,
-        .branch = exec->branch,
+        .run_id = text_of(command->run_id),
+        .code_hash = command->code_hash,
+        .branch = command->branch,
         .state = text_of("kept"),
         .duration = (double)(child->over - child->began) / NSEC_PER_SEC,
         .usage = {.cpu = child->cpu, .peak_memory = child->peak_memory},
     };
     int r;
 
-    set_outcome(&record, exec, words);
-    r = outputs_say(&record, exec->output, &output);
-    return r < 0 ? r : message_encode(&exec->record, MSG_EXECUTED, exec->id, MsgExecuted, &record);
+    set_outcome(&record, command, words);
+    r = outputs_say(&record, command->output, &output);
+    return r < 0 ? r : message_encode(&command->record, MSG_EXECUTED, command->id, MsgExecuted, &record);
 }
 
-static void exec_send_record(const Exec *exec)
+static void command_send_record(const Command *command)
 {
-    link_send(exec->context->link, &exec->record);
+    link_send(command->context->link, &command->record);
 }
 
-static void exec_say_started(const Exec *exec)
+static void command_say_started(const Command *command)
 {
-    link_reply(exec->context->link, exec->id, MsgNothing, &(MsgNothing){0});
+    link_reply(command->context->link, command->id, MsgNothing, &(MsgNothing){0});
 }
 
 /* ---- while it runs ---- */
 
-static Exec *of(ChildProcess *child)
+static Command *of(ChildProcess *child)
 {
-    return container_of(child, Exec, child);
+    return container_of(child, Command, child);
 }
 
-static void update_flow(Exec *exec)
+static void update_flow(Command *command)
 {
-    bool takes =
-        subscription_takes(&exec->subscription) || exec->cause != EXEC_BY_ITSELF || exec_is_over(exec);
+    bool takes = subscription_takes(&command->subscription) || command->cause != COMMAND_BY_ITSELF ||
+                 command_is_over(command);
 
     for (unsigned i = 0; i < CHILD_STREAMS; i++)
-        if (pipe_reader_pause(&exec->child.readers[i], !takes) < 0)
-            log_error("no memory for a pipe", "command=%s", exec->run_id);
+        if (pipe_reader_pause(&command->child.readers[i], !takes) < 0)
+            log_error("no memory for a pipe", "command=%s", command->run_id);
 }
 
 /* Takes output. Output that comes after the command's end is not its own any more. */
 static void on_output(ChildProcess *child, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    Exec *exec = of(child);
+    Command *command = of(child);
 
-    if (exec->record.size > 0 || exec->settled)
+    if (command->record.size > 0 || command->settled)
         return;
-    output_write(&exec->output[stream - 1], bytes, n);
-    if (exec_in_background(exec))
-        background_output(&exec->background, stream, bytes, n);
-    subscription_output(&exec->subscription, exec->context->link, exec->id, stream, bytes, n);
-    if (!exec_is_over(exec))
-        update_flow(exec);
+    output_write(&command->output[stream - 1], bytes, n);
+    if (command_in_background(command))
+        background_output(&command->background, stream, bytes, n);
+    subscription_output(&command->subscription, command->context->link, command->id, stream, bytes, n);
+    if (!command_is_over(command))
+        update_flow(command);
 }
 
 static void on_closed(ChildProcess *child)
 {
-    ExecContext *context = of(child)->context;
+    CommandContext *context = of(child)->context;
 
     context->changed(context);
 }
@@ -145,193 +145,193 @@ static void on_limit(LoopTimer *timer);
  * was asked to end: then all of its group does. */
 static void on_ended(ChildProcess *child)
 {
-    Exec *exec = of(child);
+    Command *command = of(child);
     int r;
 
-    loop_timer_cancel(&exec->limit);
-    if (exec->cause != EXEC_BY_ITSELF)
+    loop_timer_cancel(&command->limit);
+    if (command->cause != COMMAND_BY_ITSELF)
         child_signal(child, SIGKILL);
     child_drain(child);
-    r = make_record(exec);
-    outputs_deinit(exec->output);
-    update_flow(exec);
-    if (exec_in_background(exec))
-        background_ended(&exec->background);
+    r = make_record(command);
+    outputs_deinit(command->output);
+    update_flow(command);
+    if (command_in_background(command))
+        background_ended(&command->background);
     if (r == 0) {
-        exec_send_record(exec);
+        command_send_record(command);
         return;
     }
-    link_refuse(exec->context->link, exec->id, ERR_INTERNAL, "the command's record cannot be made",
+    link_refuse(command->context->link, command->id, ERR_INTERNAL, "the command's record cannot be made",
                 strerror(-r));
-    exec->settled = true;
-    exec->context->changed(exec->context);
+    command->settled = true;
+    command->context->changed(command->context);
 }
 
 static const ChildEvents child_events = {.output = on_output, .closed = on_closed, .ended = on_ended};
 
 /* ---- its limit ---- */
 
-static void set_limit(Exec *exec, double seconds)
+static void set_limit(Command *command, double seconds)
 {
-    if (loop_timer_set(exec->context->loop, &exec->limit, clock_now() + clock_from_seconds(seconds),
+    if (loop_timer_set(command->context->loop, &command->limit, clock_now() + clock_from_seconds(seconds),
                        on_limit) < 0)
-        child_signal(&exec->child, SIGKILL);
+        child_signal(&command->child, SIGKILL);
 }
 
 /* Asks a command to end. One that stands still is woken, so that it can obey. */
-static void ask_to_end(Exec *exec, ExecCause cause, int number)
+static void ask_to_end(Command *command, CommandCause cause, int number)
 {
-    exec->cause = cause;
-    child_signal(&exec->child, number);
-    child_signal(&exec->child, SIGCONT);
-    set_limit(exec, LADDER_KILL);
-    update_flow(exec);
+    command->cause = cause;
+    child_signal(&command->child, number);
+    child_signal(&command->child, SIGCONT);
+    set_limit(command, LADDER_KILL);
+    update_flow(command);
 }
 
 static void on_limit(LoopTimer *timer)
 {
-    Exec *exec = container_of(timer, Exec, limit);
+    Command *command = container_of(timer, Command, limit);
 
-    if (exec->cause == EXEC_BY_ITSELF) {
-        ask_to_end(exec, EXEC_DEADLINE, SIGTERM);
+    if (command->cause == COMMAND_BY_ITSELF) {
+        ask_to_end(command, COMMAND_DEADLINE, SIGTERM);
         return;
     }
-    exec->killed = true;
-    child_signal(&exec->child, SIGKILL);
+    command->killed = true;
+    child_signal(&command->child, SIGKILL);
 }
 
-static void exec_interrupt(Exec *exec)
+static void command_interrupt(Command *command)
 {
-    if (!exec_is_over(exec) && exec->cause == EXEC_BY_ITSELF)
-        ask_to_end(exec, EXEC_INTERRUPT, SIGINT);
+    if (!command_is_over(command) && command->cause == COMMAND_BY_ITSELF)
+        ask_to_end(command, COMMAND_INTERRUPT, SIGINT);
 }
 
-static void exec_credit(Exec *exec, uint64_t count)
+static void command_credit(Command *command, uint64_t count)
 {
-    subscription_credit(&exec->subscription, count);
-    update_flow(exec);
+    subscription_credit(&command->subscription, count);
+    update_flow(command);
 }
 
-static void exec_unattended(Exec *exec)
+static void command_unattended(Command *command)
 {
-    subscription_lost(&exec->subscription);
-    update_flow(exec);
-    if (exec_in_background(exec))
-        background_unattended(&exec->background);
+    subscription_lost(&command->subscription);
+    update_flow(command);
+    if (command_in_background(command))
+        background_unattended(&command->background);
 }
 
 /* ---- its life ---- */
 
 static void on_taken(PipeWriter *writer)
 {
-    Exec *exec = container_of(writer, Exec, child.writer);
+    Command *command = container_of(writer, Command, child.writer);
 
-    background_taken(&exec->background, writer);
+    background_taken(&command->background, writer);
 }
 
 /* Feeds the input that is there to be read first. */
-static void feed_first(Exec *exec, Text input)
+static void feed_first(Command *command, Text input)
 {
-    PipeWriter *writer = &exec->child.writer;
+    PipeWriter *writer = &command->child.writer;
 
     if (input.size > 0)
         pipe_writer_write(writer, input.data,
                           input.size); /* one that does not read all of it is no failure */
-    if (exec_in_background(exec))
+    if (command_in_background(command))
         writer->on_taken = on_taken;
     else if (input.data)
         pipe_writer_end(writer);
 }
 
-static int start(Exec *exec, const MsgProgram *said, const MsgTerminal *terminal, Problem *problem)
+static int start(Command *command, const MsgProgram *said, const MsgTerminal *terminal, Problem *problem)
 {
-    const ExecContext *context = exec->context;
+    const CommandContext *context = command->context;
     CommandSpec program _cleanup_(command_spec_deinit) = {0};
     const ChildPlan plan = {
         .command_line = context->command_line,
         .program = &program,
         .mark = context->mark,
-        .input = said->stdin.data || exec_in_background(exec),
+        .input = said->stdin.data || command_in_background(command),
         .terminal = terminal,
     };
     int r = command_spec_init(&program, said, context->command_line, context->environment, problem);
 
     if (r == 0)
-        r = child_begin(&exec->child, context->loop, &plan, problem);
+        r = child_begin(&command->child, context->loop, &plan, problem);
     if (r < 0)
         return r;
-    command_spec_describe(&program, exec->line, sizeof(exec->line));
-    feed_first(exec, said->stdin);
+    command_spec_describe(&program, command->line, sizeof(command->line));
+    feed_first(command, said->stdin);
     return 0;
 }
 
-static int begin_command(Exec *exec, const msgpack_object_map *program, Problem *problem)
+static int begin_command(Command *command, const msgpack_object_map *program, Problem *problem)
 {
     MsgProgram said;
     int r = body_decode(&said, MsgProgram, program, problem);
 
     if (r == 0)
-        r = start(exec, &said, NULL, problem);
+        r = start(command, &said, NULL, problem);
     if (r == 0)
-        set_limit(exec, exec->timeout);
+        set_limit(command, command->timeout);
     return r;
 }
 
-static int begin_process(Exec *exec, const msgpack_object_map *program, Problem *problem)
+static int begin_process(Command *command, const msgpack_object_map *program, Problem *problem)
 {
     MsgLaunch said;
     int r = body_decode(&said, MsgLaunch, program, problem);
 
     if (r < 0)
         return r;
-    background_init(&exec->background, exec->context->loop, exec->context->link, said.name);
-    return start(exec, &said.program, said.has_terminal ? &said.terminal : NULL, problem);
+    background_init(&command->background, command->context->loop, command->context->link, said.name);
+    return start(command, &said.program, said.has_terminal ? &said.terminal : NULL, problem);
 }
 
-static int begin(Exec *exec, const MsgExecOrder *asked, Problem *problem)
+static int begin(Command *command, const MsgExecOrder *asked, Problem *problem)
 {
-    return exec_in_background(exec) ? begin_process(exec, asked->program.map, problem)
-                                    : begin_command(exec, asked->program.map, problem);
+    return command_in_background(command) ? begin_process(command, asked->program.map, problem)
+                                          : begin_command(command, asked->program.map, problem);
 }
 
-static Exec *exec_free(Exec *exec);
+static Command *command_free(Command *command);
 
 /* Starts it. NULL with a Problem. */
-static Exec *exec_new(ExecContext *context, uint64_t id, const MsgExecOrder *asked, Problem *problem)
+static Command *command_new(CommandContext *context, uint64_t id, const MsgExecOrder *asked, Problem *problem)
 {
-    Exec *exec = calloc(1, sizeof(*exec));
+    Command *command = calloc(1, sizeof(*command));
     char stem[SPILL_STEM];
 
-    if (!exec) {
+    if (!command) {
         problem_set(problem, ERR_INTERNAL, "out of memory");
         return NULL;
     }
-    list_init(&exec->link);
-    list_init(&exec->background.questions);
-    exec->context = context;
-    exec->id = id;
-    exec->branch = asked->branch;
-    exec->code_hash = asked->code_hash;
-    exec->timeout = asked->timeout;
-    memcpy(exec->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
-    subscription_begin(&exec->subscription, asked->stream);
-    snprintf(stem, sizeof(stem), "exec-%s", exec->run_id);
-    outputs_init(exec->output, context->limits, stem);
-    child_init(&exec->child, &child_events);
-    if (begin(exec, asked, problem) < 0)
-        return exec_free(exec);
-    return exec;
+    list_init(&command->link);
+    list_init(&command->background.questions);
+    command->context = context;
+    command->id = id;
+    command->branch = asked->branch;
+    command->code_hash = asked->code_hash;
+    command->timeout = asked->timeout;
+    memcpy(command->run_id, asked->run_id.data, MIN(asked->run_id.size, LIMIT_RUN_ID));
+    subscription_begin(&command->subscription, asked->stream);
+    snprintf(stem, sizeof(stem), "command-%s", command->run_id);
+    outputs_init(command->output, context->limits, stem);
+    child_init(&command->child, &child_events);
+    if (begin(command, asked, problem) < 0)
+        return command_free(command);
+    return command;
 }
 
-static Exec *exec_free(Exec *exec)
+static Command *command_free(Command *command)
 {
-    list_remove(&exec->link);
-    loop_timer_cancel(&exec->limit);
-    child_close(&exec->child);
-    background_deinit(&exec->background);
-    outputs_deinit(exec->output);
-    buf_deinit(&exec->record);
-    free(exec);
+    list_remove(&command->link);
+    loop_timer_cancel(&command->limit);
+    child_close(&command->child);
+    background_deinit(&command->background);
+    outputs_deinit(command->output);
+    buf_deinit(&command->record);
+    free(command);
     return NULL;
 }
 
@@ -341,27 +341,27 @@ static Exec *exec_free(Exec *exec)
  * closed. */
 #define LEFT_MAXIMUM 64
 
-static Exec *find(const Commands *all, uint64_t id)
+static Command *find(const Commands *all, uint64_t id)
 {
-    Exec *exec;
+    Command *command;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (exec->id == id && !exec->settled)
-            return exec;
+    list_foreach (command, (List *)&all->list, Command, link)
+        if (command->id == id && !command->settled)
+            return command;
     return NULL;
 }
 
 /* The newest of that name, and one that runs rather than one that has ended. Most have none: "" is nobody. */
-static Exec *commands_find(const Commands *all, Text process)
+static Command *commands_find(const Commands *all, Text process)
 {
-    Exec *exec, *found = NULL;
+    Command *command, *found = NULL;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link) {
-        if (text_equal(process, exec->run_id))
-            return exec;
-        if (process.size > 0 && text_equal(process, exec->background.name) &&
-            (!found || exec_is_over(found) || !exec_is_over(exec)))
-            found = exec;
+    list_foreach (command, (List *)&all->list, Command, link) {
+        if (text_equal(process, command->run_id))
+            return command;
+        if (process.size > 0 && text_equal(process, command->background.name) &&
+            (!found || command_is_over(found) || !command_is_over(command)))
+            found = command;
     }
     return found;
 }
@@ -370,33 +370,34 @@ static Exec *commands_find(const Commands *all, Text process)
 
 /* Returns whether a process is known after its end: one in the background can still be asked how it ended,
  * and for its output. */
-static bool is_known(const Exec *exec)
+static bool is_known(const Command *command)
 {
-    return exec->settled && exec_in_background(exec);
+    return command->settled && command_in_background(command);
 }
 
 static void on_wake(LoopIdle *idle)
 {
     Commands *all = container_of(idle, Commands, wake);
-    Exec *exec;
+    Command *command;
     size_t left = 0, known = 0;
 
-    list_foreach (exec, &all->execs, Exec, link) {
-        left += exec->settled;
-        known += is_known(exec);
+    list_foreach (command, &all->list, Command, link) {
+        left += command->settled;
+        known += is_known(command);
     }
-    list_foreach (exec, &all->execs, Exec, link) {
-        bool kept = !exec->settled || (is_known(exec) && known <= LIMIT_ENDED) || child_is_open(&exec->child);
+    list_foreach (command, &all->list, Command, link) {
+        bool kept = !command->settled || (is_known(command) && known <= LIMIT_ENDED) ||
+                    child_is_open(&command->child);
 
-        known -= is_known(exec) && known > LIMIT_ENDED;
-        if (kept && !(exec->settled && left > LEFT_MAXIMUM))
+        known -= is_known(command) && known > LIMIT_ENDED;
+        if (kept && !(command->settled && left > LEFT_MAXIMUM))
             continue;
-        exec_free(exec);
+        command_free(command);
         left--;
     }
 }
 
-static void on_changed(ExecContext *context)
+static void on_changed(CommandContext *context)
 {
     Commands *all = container_of(context, Commands, context);
 
@@ -406,23 +407,23 @@ static void on_changed(ExecContext *context)
 /* Counts the commands that run, or whose record is not settled. */
 static size_t count(const Commands *all)
 {
-    const Exec *exec;
+    const Command *command;
     size_t n = 0;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        n += !exec->settled;
+    list_foreach (command, (List *)&all->list, Command, link)
+        n += !command->settled;
     return n;
 }
 
 void commands_settled(Commands *all, uint64_t id)
 {
-    Exec *exec = find(all, id);
+    Command *command = find(all, id);
 
-    if (!exec || !exec_is_over(exec))
+    if (!command || !command_is_over(command))
         return;
-    exec->settled = true;
-    buf_deinit(&exec->record);
-    exec->record = BUF_NULL;
+    command->settled = true;
+    buf_deinit(&command->record);
+    command->record = BUF_NULL;
     on_changed(&all->context);
 }
 
@@ -440,15 +441,15 @@ static bool is_number(Text text)
 static int check_name(const Commands *all, const MsgExecOrder *asked, Problem *problem)
 {
     MsgLaunch said;
-    const Exec *exec;
+    const Command *command;
     int r = body_decode(&said, MsgLaunch, asked->program.map, problem);
 
     if (r < 0 || !said.name.data)
         return r;
     if (is_number(said.name))
         return problem_set(problem, ERR_BAD_REQUEST, "`name` is not empty, and no number");
-    exec = commands_find(all, said.name);
-    if (!exec || exec_is_over(exec))
+    command = commands_find(all, said.name);
+    if (!command || command_is_over(command))
         return 0;
     return problem_set(problem, ERR_BAD_REQUEST,
                        "a process called '%.*s' runs already; choose another name, or end it first",
@@ -458,7 +459,7 @@ static int check_name(const Commands *all, const MsgExecOrder *asked, Problem *p
 int commands_exec(Commands *all, const Message *message, Problem *problem)
 {
     MsgExecOrder asked;
-    Exec *exec;
+    Command *command;
     int r = body_decode(&asked, MsgExecOrder, &message->body, problem);
 
     if (r < 0)
@@ -472,88 +473,88 @@ int commands_exec(Commands *all, const Message *message, Problem *problem)
     r = isnan(asked.timeout) ? check_name(all, &asked, problem) : 0;
     if (r < 0)
         return r;
-    exec = exec_new(&all->context, message->id, &asked, problem);
-    if (!exec)
+    command = command_new(&all->context, message->id, &asked, problem);
+    if (!command)
         return -EPROTO;
-    list_append(&all->execs, &exec->link);
-    if (exec_in_background(exec))
-        exec_say_started(exec);
+    list_append(&all->list, &command->link);
+    if (command_in_background(command))
+        command_say_started(command);
     return 0;
 }
 
 bool commands_interrupt(Commands *all, uint64_t id)
 {
-    Exec *exec = find(all, id);
+    Command *command = find(all, id);
 
-    if (exec)
-        exec_interrupt(exec);
-    return exec;
+    if (command)
+        command_interrupt(command);
+    return command;
 }
 
 bool commands_credit(Commands *all, uint64_t id, uint64_t count)
 {
-    Exec *exec = find(all, id);
+    Command *command = find(all, id);
 
-    if (exec)
-        exec_credit(exec, count);
-    return exec;
+    if (command)
+        command_credit(command, count);
+    return command;
 }
 
 void commands_tell_again(const Commands *all)
 {
-    const Exec *exec;
+    const Command *command;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link) {
-        if (exec_in_background(exec) && !exec->settled)
-            exec_say_started(exec);
-        if (exec->record.size > 0)
-            exec_send_record(exec);
+    list_foreach (command, (List *)&all->list, Command, link) {
+        if (command_in_background(command) && !command->settled)
+            command_say_started(command);
+        if (command->record.size > 0)
+            command_send_record(command);
     }
 }
 
 void commands_on_controller_lost(Commands *all)
 {
-    Exec *exec;
+    Command *command;
 
-    list_foreach (exec, &all->execs, Exec, link)
-        exec_unattended(exec);
+    list_foreach (command, &all->list, Command, link)
+        command_unattended(command);
 }
 
 void commands_write(Writer *w, const void *source)
 {
     const Commands *all = source;
-    const Exec *exec;
+    const Command *command;
 
     write_array(w, count(all));
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (!exec->settled)
+    list_foreach (command, (List *)&all->list, Command, link)
+        if (!command->settled)
             body_write(w, MsgGuestRunning,
-                       (&(MsgGuestRunning){.id = exec->id,
-                                           .branch = exec->branch,
-                                           .run_id = text_of(exec->run_id),
-                                           .code_hash = exec->code_hash,
-                                           .background = exec_in_background(exec)}));
+                       (&(MsgGuestRunning){.id = command->id,
+                                           .branch = command->branch,
+                                           .run_id = text_of(command->run_id),
+                                           .code_hash = command->code_hash,
+                                           .background = command_in_background(command)}));
 }
 
 /* ---- from the processes ---- */
 
 void commands_reaped(Commands *all, pid_t pid, int status, const struct rusage *usage)
 {
-    Exec *exec;
+    Command *command;
 
-    list_foreach (exec, &all->execs, Exec, link)
-        if (child_reaped(&exec->child, pid, status, usage))
+    list_foreach (command, &all->list, Command, link)
+        if (child_reaped(&command->child, pid, status, usage))
             return;
 }
 
 size_t commands_leaders(const Commands *all, pid_t *ret, size_t most)
 {
-    const Exec *exec;
+    const Command *command;
     size_t n = 0;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if ((exec->child.pid > 0 || child_is_open(&exec->child)) && n < most)
-            ret[n++] = exec->child.group;
+    list_foreach (command, (List *)&all->list, Command, link)
+        if ((command->child.pid > 0 || child_is_open(&command->child)) && n < most)
+            ret[n++] = command->child.group;
     return n;
 }
 
@@ -569,16 +570,16 @@ void commands_init(Commands *all, Loop *loop, Link *link, const CommandLine *com
                                   .limits = limits,
                                   .mark = command_line->same_user ? 0 : (gid_t)command_line->uid,
                                   .changed = on_changed}};
-    list_init(&all->execs);
+    list_init(&all->list);
 }
 
 void commands_deinit(Commands *all)
 {
-    Exec *exec;
+    Command *command;
 
     loop_idle_remove(&all->wake);
-    list_foreach (exec, &all->execs, Exec, link)
-        exec_free(exec);
+    list_foreach (command, &all->list, Command, link)
+        command_free(command);
 }
 
 static int refuse_unknown(Text process, Problem *problem)
@@ -610,14 +611,14 @@ static int check_signal(const MsgProcessSignal *asked, Problem *problem)
 }
 
 /* To what runs, or to what its group left behind. */
-static int signal_exec(const Exec *exec, const MsgProcessAsk *ask, Problem *problem)
+static int signal_command(const Command *command, const MsgProcessAsk *ask, Problem *problem)
 {
-    if (exec_is_over(exec) && !child_is_open(&exec->child))
+    if (command_is_over(command) && !child_is_open(&command->child))
         return refuse_ended(ask->process, problem);
-    if (!ask->signal.alone || exec_is_over(exec))
-        child_signal(&exec->child, (int)ask->signal.number);
+    if (!ask->signal.alone || command_is_over(command))
+        child_signal(&command->child, (int)ask->signal.number);
     else
-        kill(exec->child.pid, (int)ask->signal.number);
+        kill(command->child.pid, (int)ask->signal.number);
     return 0;
 }
 
@@ -632,18 +633,18 @@ static int signal_orphan(const Commands *all, const MsgProcessAsk *ask, Problem 
     return 0;
 }
 
-static int ask_signal(const Commands *all, const Exec *exec, const MsgProcessAsk *ask, Problem *problem)
+static int ask_signal(const Commands *all, const Command *command, const MsgProcessAsk *ask, Problem *problem)
 {
     int r = check_signal(&ask->signal, problem);
 
     if (r < 0)
         return r;
-    return exec ? signal_exec(exec, ask, problem) : signal_orphan(all, ask, problem);
+    return command ? signal_command(command, ask, problem) : signal_orphan(all, ask, problem);
 }
 
-static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
+static int ask_resize(Command *command, const MsgProcessAsk *ask, Problem *problem)
 {
-    int r = child_resize(&exec->child, &ask->resize);
+    int r = child_resize(&command->child, &ask->resize);
 
     if (r == -ENOTTY)
         return problem_set(problem, ERR_BAD_REQUEST, "the process '%.*s' has no terminal",
@@ -651,18 +652,18 @@ static int ask_resize(Exec *exec, const MsgProcessAsk *ask, Problem *problem)
     return 0; /* a process may end at any moment */
 }
 
-static int ask_background(Exec *exec, const MsgProcessAsk *ask, uint64_t id, Problem *problem)
+static int ask_background(Command *command, const MsgProcessAsk *ask, uint64_t id, Problem *problem)
 {
-    if (!exec_in_background(exec))
+    if (!command_in_background(command))
         return problem_set(problem, ERR_BAD_REQUEST,
                            "'%.*s' is a command: `exec` gives it its input, and gets its output",
                            (int)ask->process.size, ask->process.data);
     if (ask->has_output)
-        return background_tell(&exec->background, id, &ask->output, problem);
-    if (exec_is_over(exec))
+        return background_tell(&command->background, id, &ask->output, problem);
+    if (command_is_over(command))
         return refuse_ended(ask->process, problem);
-    return background_send(&exec->background, &exec->child.writer, exec->child.readers[0].terminal, id,
-                           &ask->send, problem);
+    return background_send(&command->background, &command->child.writer, command->child.readers[0].terminal,
+                           id, &ask->send, problem);
 }
 
 /* ---- which one is asked ---- */
@@ -677,21 +678,21 @@ static int check_one(const MsgProcessAsk *ask, Problem *problem)
 int commands_process(Commands *all, const Message *message, Problem *problem)
 {
     MsgProcessAsk ask;
-    Exec *exec;
+    Command *command;
     int r = body_decode(&ask, MsgProcessAsk, &message->body, problem);
 
     if (r == 0)
         r = check_one(&ask, problem);
     if (r < 0)
         return r;
-    exec = commands_find(all, ask.process);
+    command = commands_find(all, ask.process);
     if (ask.has_signal)
-        r = ask_signal(all, exec, &ask, problem);
-    else if (!exec)
+        r = ask_signal(all, command, &ask, problem);
+    else if (!command)
         r = refuse_unknown(ask.process, problem);
     else if (ask.has_resize)
-        r = ask_resize(exec, &ask, problem);
+        r = ask_resize(command, &ask, problem);
     else
-        return ask_background(exec, &ask, message->id, problem);
+        return ask_background(command, &ask, message->id, problem);
     return r < 0 ? r : reply_nothing(all, message->id);
 }

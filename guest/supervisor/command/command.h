@@ -14,30 +14,30 @@
 #include "guest/supervisor/link/link.h"
 #include "guest/supervisor/streams/streams.h"
 
-/* Exec: one command, or one process in the background, from its `exec` to its record. They run beside the
+/* Command: one command, or one process in the background, from its `exec` to its record. They run beside the
  * calls, and beside each other. */
 
 /* State that all commands share. */
-typedef struct ExecContext ExecContext;
-struct ExecContext {
+typedef struct CommandContext CommandContext;
+struct CommandContext {
     Loop *loop;
     Link *link;
     const CommandLine *command_line;
     const Environment *environment; /* of the session */
     const OutputLimits *limits;
     gid_t mark; /* a group that all of them have, by which they are known; 0: none */
-    void (*changed)(ExecContext *context); /* one of them may be over */
+    void (*changed)(CommandContext *context); /* one of them may be over */
 };
 
-typedef enum ExecCause {
-    EXEC_BY_ITSELF,
-    EXEC_DEADLINE,
-    EXEC_INTERRUPT,
-} ExecCause;
+typedef enum CommandCause {
+    COMMAND_BY_ITSELF,
+    COMMAND_DEADLINE,
+    COMMAND_INTERRUPT,
+} CommandCause;
 
-typedef struct Exec {
-    List link; /* Commands.execs */
-    ExecContext *context;
+typedef struct Command {
+    List link; /* Commands.list */
+    CommandContext *context;
     uint64_t id; /* of its message */
     uint64_t branch;
     uint64_t code_hash;
@@ -48,27 +48,27 @@ typedef struct Exec {
     OutputSubscription subscription;
     ChildProcess child;
     Output output[OUTPUTS];
-    LoopTimer limit; /* its deadline; or when it is killed, once it was asked to end */
-    ExecCause cause; /* why it was asked to end */
+    LoopTimer limit;    /* its deadline; or when it is killed, once it was asked to end */
+    CommandCause cause; /* why it was asked to end */
     bool killed;
     Buf record; /* once it has ended, until it is settled */
     bool settled;
-} Exec;
+} Command;
 
-static inline bool exec_in_background(const Exec *exec)
+static inline bool command_in_background(const Command *command)
 {
-    return isnan(exec->timeout);
+    return isnan(command->timeout);
 }
 
-static inline bool exec_is_over(const Exec *exec)
+static inline bool command_is_over(const Command *command)
 {
-    return exec->child.pid == 0;
+    return command->child.pid == 0;
 }
 
 typedef struct Commands {
-    ExecContext context;
+    CommandContext context;
     LoopIdle wake;
-    List execs;
+    List list;
 } Commands;
 
 /* All that is given outlives it. */

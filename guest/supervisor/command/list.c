@@ -19,10 +19,10 @@ typedef struct Orphans {
 /* Returns whether a command leads the process that has not ended: then it is no orphan. */
 static bool is_led(const Commands *all, const Process *process)
 {
-    const Exec *exec;
+    const Command *command;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (!exec_is_over(exec) && exec->child.pid == process->pid)
+    list_foreach (command, (List *)&all->list, Command, link)
+        if (!command_is_over(command) && command->child.pid == process->pid)
             return true;
     return false;
 }
@@ -31,12 +31,12 @@ static bool is_led(const Commands *all, const Process *process)
  * them have. */
 static bool is_left(const Commands *all, const Process *process)
 {
-    const Exec *exec;
+    const Command *command;
 
     if (all->context.mark)
         return process_has_group(process->pid, all->context.mark);
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (exec->child.group == process->session)
+    list_foreach (command, (List *)&all->list, Command, link)
+        if (command->child.group == process->session)
             return true;
     return false;
 }
@@ -84,30 +84,30 @@ typedef struct ProcessListing {
 } ProcessListing;
 
 /* A command that has ended is the business of whoever asked for it. */
-static bool is_listed(const Exec *exec)
+static bool is_listed(const Command *command)
 {
-    return exec_in_background(exec) || !exec_is_over(exec);
+    return command_in_background(command) || !command_is_over(command);
 }
 
-static void write_exec(Writer *w, const Exec *exec)
+static void write_command(Writer *w, const Command *command)
 {
-    bool over = exec_is_over(exec);
-    bool signaled = over && WIFSIGNALED(exec->child.status);
-    const char *name = exec->background.name;
+    bool over = command_is_over(command);
+    bool signaled = over && WIFSIGNALED(command->child.status);
+    const char *name = command->background.name;
     const MsgProcessRow row = {
-        .run_id = text_of(exec->run_id),
+        .run_id = text_of(command->run_id),
         .name = text_of(*name ? name : NULL),
-        .kind = text_of(exec_in_background(exec) ? "process" : "command"),
-        .pid = (uint64_t)exec->child.group,
-        .command = text_of(exec->line),
+        .kind = text_of(command_in_background(command) ? "process" : "command"),
+        .pid = (uint64_t)command->child.group,
+        .command = text_of(command->line),
         .running = !over,
-        .terminal = exec->child.readers[0].terminal,
-        .rows = exec->child.terminal.rows,
-        .columns = exec->child.terminal.columns,
-        .age = (double)(clock_now() - exec->child.began) / NSEC_PER_SEC,
-        .exit_code = over && !signaled ? WEXITSTATUS(exec->child.status) : NO_INT,
-        .signal = signaled ? WTERMSIG(exec->child.status) : NO_INT,
-        .output = exec_in_background(exec) ? exec->background.history.total : NO_UINT,
+        .terminal = command->child.readers[0].terminal,
+        .rows = command->child.terminal.rows,
+        .columns = command->child.terminal.columns,
+        .age = (double)(clock_now() - command->child.began) / NSEC_PER_SEC,
+        .exit_code = over && !signaled ? WEXITSTATUS(command->child.status) : NO_INT,
+        .signal = signaled ? WTERMSIG(command->child.status) : NO_INT,
+        .output = command_in_background(command) ? command->background.history.total : NO_UINT,
     };
 
     body_write(w, MsgProcessRow, &row);
@@ -154,15 +154,15 @@ static void write_orphan(Writer *w, pid_t pid)
 static void write_rows(Writer *w, const void *source)
 {
     const ProcessListing *listing = source;
-    const Exec *exec;
+    const Command *command;
     size_t n = listing->orphans.n;
 
-    list_foreach (exec, (List *)&listing->all->execs, Exec, link)
-        n += is_listed(exec);
+    list_foreach (command, (List *)&listing->all->list, Command, link)
+        n += is_listed(command);
     write_array(w, n);
-    list_foreach (exec, (List *)&listing->all->execs, Exec, link)
-        if (is_listed(exec))
-            write_exec(w, exec);
+    list_foreach (command, (List *)&listing->all->list, Command, link)
+        if (is_listed(command))
+            write_command(w, command);
     for (size_t i = 0; i < listing->orphans.n; i++)
         write_orphan(w, listing->orphans.pids[i]);
 }
@@ -182,11 +182,11 @@ int commands_list(const Commands *all, const Message *message, Problem *problem)
 /* Orphans that cannot be read count as running. */
 bool commands_run(const Commands *all)
 {
-    const Exec *exec;
+    const Command *command;
     Orphans orphans;
 
-    list_foreach (exec, (List *)&all->execs, Exec, link)
-        if (!exec_is_over(exec))
+    list_foreach (command, (List *)&all->list, Command, link)
+        if (!command_is_over(command))
             return true;
     return orphans_read(&orphans, all) < 0 || orphans.n > 0;
 }

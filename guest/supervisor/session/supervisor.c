@@ -17,8 +17,8 @@ static void on_wake(LoopIdle *idle)
 
     branches_sweep(&supervisor->branches);
     warmup_advance(&supervisor->warmup);
-    executor_advance(&supervisor->executor);
-    tasks_advance(&supervisor->tasks);
+    calls_advance(&supervisor->calls);
+    orders_advance(&supervisor->orders);
 }
 
 static void on_signal(LoopSignals *signals, int number, pid_t sender)
@@ -50,15 +50,15 @@ static bool is_busy(const Branches *set)
 {
     const Supervisor *supervisor = supervisor_of(set);
 
-    return supervisor->executor.cell || tasks_are_active(&supervisor->tasks);
+    return supervisor->calls.call || orders_are_active(&supervisor->orders);
 }
 
 static bool is_wanted(const Branch *branch)
 {
     const Supervisor *supervisor = supervisor_of(branch->set);
-    const Cell *cell = supervisor->executor.cell;
+    const Call *call = supervisor->calls.call;
 
-    return (cell && cell->branch == branch) || tasks_are_about(&supervisor->tasks, branch);
+    return (call && call->branch == branch) || orders_are_about(&supervisor->orders, branch);
 }
 
 static void on_ready(Branch *branch, bool copied)
@@ -66,35 +66,35 @@ static void on_ready(Branch *branch, bool copied)
     Supervisor *supervisor = supervisor_of(branch->set);
 
     warmup_on_ready(&supervisor->warmup, branch, copied);
-    tasks_on_started(&supervisor->tasks, branch);
-    executor_advance(&supervisor->executor);
+    orders_on_started(&supervisor->orders, branch);
+    calls_advance(&supervisor->calls);
 }
 
 static void on_start_failed(Branch *branch, const char *why)
 {
     Supervisor *supervisor = supervisor_of(branch->set);
 
-    executor_on_start_failed(&supervisor->executor, branch, why);
+    calls_on_start_failed(&supervisor->calls, branch, why);
     /* A reset is answered all the same: the old interpreter is gone. The next call tells why there is none.
      */
-    tasks_on_started(&supervisor->tasks, branch);
+    orders_on_started(&supervisor->orders, branch);
     warmup_on_start_failed(&supervisor->warmup);
 }
 
 static void on_interpreter_lost(Branch *branch, const char *fault)
 {
     warmup_on_lost(&supervisor_of(branch->set)->warmup, branch);
-    executor_on_lost(&supervisor_of(branch->set)->executor, branch, fault);
+    calls_on_lost(&supervisor_of(branch->set)->calls, branch, fault);
 }
 
 static bool on_settled(Branch *branch, StateChange *change)
 {
-    return executor_on_settled(&supervisor_of(branch->set)->executor, branch, change);
+    return calls_on_settled(&supervisor_of(branch->set)->calls, branch, change);
 }
 
 static void on_ended(Branch *branch)
 {
-    tasks_on_started(&supervisor_of(branch->set)->tasks, branch);
+    orders_on_started(&supervisor_of(branch->set)->orders, branch);
 }
 
 static int on_interpreter_message(Branch *branch, const Message *message, Problem *problem)
@@ -103,20 +103,20 @@ static int on_interpreter_message(Branch *branch, const Message *message, Proble
 
     switch (message->kind) {
     case MSG_NAMESPACE:
-        return tasks_on_namespace(&supervisor->tasks, branch, message, problem);
+        return orders_on_namespace(&supervisor->orders, branch, message, problem);
     case MSG_SAVE:
     case MSG_LOAD:
-        return tasks_on_moved(&supervisor->tasks, branch, message, problem);
+        return orders_on_moved(&supervisor->orders, branch, message, problem);
     case MSG_PREPARED:
         return warmup_on_prepared(&supervisor->warmup, branch, message, problem);
     default:
-        return executor_on_message(&supervisor->executor, branch, message, problem);
+        return calls_on_message(&supervisor->calls, branch, message, problem);
     }
 }
 
 static void on_output(Branch *branch, unsigned stream, const uint8_t *bytes, size_t n)
 {
-    executor_on_output(&supervisor_of(branch->set)->executor, branch, stream, bytes, n);
+    calls_on_output(&supervisor_of(branch->set)->calls, branch, stream, bytes, n);
 }
 
 static void on_kept(Branches *set, const Checkpoint *checkpoint)
@@ -129,7 +129,7 @@ static void on_gone(Branches *set, const Checkpoint *checkpoint, const char *why
 {
     Supervisor *supervisor = supervisor_of(set);
 
-    tasks_on_gone(&supervisor->tasks, checkpoint, why);
+    orders_on_gone(&supervisor->orders, checkpoint, why);
     if (checkpoint->kind == CHECKPOINT_PRISTINE)
         warmup_on_pristine(&supervisor->warmup);
 }
@@ -191,7 +191,7 @@ static const BranchEvents branch_events = {
 static void apply(Supervisor *supervisor, Settings *settings)
 {
     Branches *branches = &supervisor->branches;
-    OutputLimits *limits = &supervisor->executor.limits;
+    OutputLimits *limits = &supervisor->calls.limits;
 
     branches_set_environment(branches, &settings->environment);
     branches->mode = settings->checkpoint;
@@ -353,7 +353,7 @@ static int handle_welcome(Supervisor *supervisor, const Message *message, Proble
         warmup_proxy(&supervisor->warmup);
     link_accepted(&supervisor->link);
     loop_timer_cancel(&supervisor->orphan);
-    executor_tell_again(&supervisor->executor);
+    calls_tell_again(&supervisor->calls);
     commands_tell_again(&supervisor->commands);
     warmup_tell(&supervisor->warmup);
     pip_on_controller(&supervisor->pip);
@@ -377,7 +377,7 @@ static int handle_claim(Supervisor *supervisor, const Message *message, Problem 
 
 /* ---- calls ---- */
 
-static int handle_execute(Executor *executor, const Message *message, Problem *problem)
+static int handle_execute(Calls *calls, const Message *message, Problem *problem)
 {
     MsgExecute body;
     int r = body_decode(&body, MsgExecute, &message->body, problem);
@@ -386,7 +386,7 @@ static int handle_execute(Executor *executor, const Message *message, Problem *p
         return r;
     if (body.timeout <= 0 || body.timeout > TIMEOUT_MAXIMUM)
         return problem_set(problem, ERR_BAD_REQUEST, "`timeout` is out of range");
-    return executor_execute(executor, message->id, &body, problem);
+    return calls_execute(calls, message->id, &body, problem);
 }
 
 static int handle_credit(Supervisor *supervisor, const Message *message, Problem *problem)
@@ -395,23 +395,23 @@ static int handle_credit(Supervisor *supervisor, const Message *message, Problem
     int r = body_decode(&body, MsgCredit, &message->body, problem);
 
     if (r == 0 && !commands_credit(&supervisor->commands, message->id, body.count))
-        executor_credit(&supervisor->executor, message->id, body.count);
+        calls_credit(&supervisor->calls, message->id, body.count);
     return r;
 }
 
 static int handle_interrupt(Supervisor *supervisor, const Message *message)
 {
     if (!commands_interrupt(&supervisor->commands, message->id))
-        executor_interrupt(&supervisor->executor);
+        calls_interrupt(&supervisor->calls);
     return 0;
 }
 
 /* A refused answer is logged only: an error would be taken for the end of the call, whose id it has. */
-static int handle_answer(Executor *executor, const Message *message)
+static int handle_answer(Calls *calls, const Message *message)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (executor_answer(executor, message, &problem) < 0)
+    if (calls_answer(calls, message, &problem) < 0)
         log_warn("answer refused", "reason=%s", problem.text);
     return 0;
 }
@@ -420,12 +420,12 @@ static int handle_answer(Executor *executor, const Message *message)
 
 static int handle_for_session(Supervisor *supervisor, const Message *message, Problem *problem)
 {
-    TaskHandler handle_task;
+    OrderHandler handle_order;
 
     switch (message->kind) {
     case MSG_EXECUTE:
-        tasks_give_way(&supervisor->tasks);
-        return handle_execute(&supervisor->executor, message, problem);
+        orders_give_way(&supervisor->orders);
+        return handle_execute(&supervisor->calls, message, problem);
     case MSG_EXEC:
         return commands_exec(&supervisor->commands, message, problem);
     case MSG_PROCESS:
@@ -440,23 +440,23 @@ static int handle_for_session(Supervisor *supervisor, const Message *message, Pr
         return supervisor_proxy(supervisor, problem);
     case MSG_SETTLED:
         commands_settled(&supervisor->commands, message->id);
-        executor_settled(&supervisor->executor, message->id);
+        calls_settled(&supervisor->calls, message->id);
         return 0;
     case MSG_INTERRUPT:
         return handle_interrupt(supervisor, message);
     case MSG_CREDIT:
         return handle_credit(supervisor, message, problem);
     case MSG_ANSWER:
-        return handle_answer(&supervisor->executor, message);
+        return handle_answer(&supervisor->calls, message);
     case MSG_FILES:
         return files_process_ask(&supervisor->files, message, problem);
     default:
-        handle_task = task_handler(message->kind);
-        if (!handle_task)
+        handle_order = order_handler(message->kind);
+        if (!handle_order)
             return problem_set(problem, ERR_BAD_REQUEST, "unexpected message %s",
                                message_name(message->kind));
-        tasks_give_way(&supervisor->tasks);
-        return handle_task(&supervisor->tasks, message, problem);
+        orders_give_way(&supervisor->orders);
+        return handle_order(&supervisor->orders, message, problem);
     }
 }
 
@@ -510,23 +510,23 @@ static void write_branches(Writer *w, const void *source)
 static void on_open(Link *link)
 {
     const Supervisor *supervisor = supervisor_of_link(link);
-    const Cell *cell = supervisor->executor.cell;
+    const Call *call = supervisor->calls.call;
     MsgGuestHello hello = {
         .protocol = PROTOCOL_VERSION,
         .session = text_of(link->session),
         .secret = {(const char *)link->secret, sizeof(link->secret)},
         .peer = text_of(PEER),
         .branches = {.write = write_branches, .source = &supervisor->branches},
-        .has_running = cell,
+        .has_running = call,
         .commands = {.write = commands_write, .source = &supervisor->commands},
         .waits = true,
     };
 
-    if (cell)
-        hello.running = (MsgGuestRunning){.id = cell->id,
-                                          .branch = cell->branch_number,
-                                          .run_id = text_of(cell->run_id),
-                                          .code_hash = cell->code_hash};
+    if (call)
+        hello.running = (MsgGuestRunning){.id = call->id,
+                                          .branch = call->branch_number,
+                                          .run_id = text_of(call->run_id),
+                                          .code_hash = call->code_hash};
     link_say(link, MSG_GUEST_HELLO, 0, MsgGuestHello, &hello);
 }
 
@@ -551,8 +551,8 @@ static void on_controller_lost(Link *link)
 
     if (wait_for_controller(supervisor) < 0)
         log_error("no memory for a timer", "purpose=orphan");
-    executor_on_controller_lost(&supervisor->executor);
-    tasks_on_controller_lost(&supervisor->tasks);
+    calls_on_controller_lost(&supervisor->calls);
+    orders_on_controller_lost(&supervisor->orders);
     files_process_on_controller_lost(&supervisor->files);
     commands_on_controller_lost(&supervisor->commands);
     dials_on_controller_lost(&supervisor->dials);
@@ -604,12 +604,12 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     *supervisor = (Supervisor){.loop = loop, .command_line = command_line};
     supervisor->settings.orphan_timeout = command_line->orphan_timeout;
     branches_init(branches, loop, command_line, &branch_events);
-    int r = executor_init(&supervisor->executor, branches, link);
-    tasks_init(&supervisor->tasks, branches, &supervisor->executor, link);
+    int r = calls_init(&supervisor->calls, branches, link);
+    orders_init(&supervisor->orders, branches, &supervisor->calls, link);
     warmup_init(&supervisor->warmup, branches, link);
     files_process_init(&supervisor->files, loop, command_line, link, &branches->files_pid);
     commands_init(&supervisor->commands, loop, link, command_line, &branches->environment,
-                  &supervisor->executor.limits);
+                  &supervisor->calls.limits);
     dials_init(&supervisor->dials, loop, link);
     browser_init(&supervisor->browser, loop, command_line, &branches->environment);
     pip_init(&supervisor->pip, loop, link);
@@ -618,7 +618,7 @@ int supervisor_init(Supervisor *supervisor, Loop *loop, const CommandLine *comma
     if (r == 0)
         r = branch_new(branches, 0) ? 0 : -ENOMEM;
     if (r == 0)
-        r = spill_open(&supervisor->executor.limits.spill, command_line->directory);
+        r = spill_open(&supervisor->calls.limits.spill, command_line->directory);
     if (r == 0)
         r = watch_signals(supervisor);
     if (r == 0)
@@ -635,9 +635,9 @@ void supervisor_deinit(Supervisor *supervisor)
     browser_deinit(&supervisor->browser);
     pip_deinit(&supervisor->pip);
     outlet_deinit(&supervisor->outlet);
-    tasks_deinit(&supervisor->tasks);
+    orders_deinit(&supervisor->orders);
     warmup_deinit(&supervisor->warmup);
-    executor_deinit(&supervisor->executor);
+    calls_deinit(&supervisor->calls);
     branches_deinit(&supervisor->branches);
     controller_disconnect(supervisor);
     loop_idle_remove(&supervisor->wake);

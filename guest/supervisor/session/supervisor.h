@@ -1,7 +1,7 @@
-/* The supervisor: one session with its branches, at most one call or task at a time. It makes the parts, and
+/* The supervisor: one session with its branches, at most one call or order at a time. It makes the parts, and
  * hands on what they have for each other:
  *
- *   the controller's messages ──► executor, tasks ──► branches (interpreters, checkpoints)
+ *   the controller's messages ──► calls, orders ──► branches (interpreters, checkpoints)
  *                               ├─► warm-up ───────────┘
  *                               ├─► files (its process)
  *                               ├─► commands
@@ -21,7 +21,7 @@
 #include "guest/supervisor/services/ports.h"
 #include "guest/supervisor/services/pip.h"
 #include "guest/supervisor/command_line.h"
-#include "guest/supervisor/task/task.h"
+#include "guest/supervisor/order/order.h"
 #include "guest/supervisor/session/warmup.h"
 
 /* Settings of the controller's welcome. */
@@ -43,8 +43,8 @@ typedef struct Supervisor {
     LoopIdle wake;
 
     Branches branches;
-    Executor executor;
-    Tasks tasks;
+    Calls calls;
+    Orders orders;
     Warmup warmup;
     FilesProcess files;
     Commands commands;

@@ -1,4 +1,4 @@
-/* Sessions: open, close, sessions, set_network. */
+/* Sessions: open, close, sleep, sessions, set_network. */
 #include <errno.h>
 
 #include "host/front/from_template.h"
@@ -291,3 +291,18 @@ static void handle_set_network(Front *front, Request *request, const msgpack_obj
 }
 
 const Op op_set_network = {.kind = MSG_SET_NETWORK, .handle = handle_set_network};
+
+/* ---- sleep ---- */
+
+static void handle_sleep(Front *front, Request *request, const msgpack_object_map *body)
+{
+    Session *session = op_target(front, request, body);
+
+    if (session && session->branch != 0)
+        request_fail_text(request, ERR_BAD_REQUEST, "'%s' shares its container: put '%s' to sleep",
+                          session->name, session->sandbox->root->name);
+    else if (session)
+        session_sleep(session, request);
+}
+
+const Op op_sleep = {.kind = MSG_SLEEP, .lets_sleep = true, .handle = handle_sleep};
