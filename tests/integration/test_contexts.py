@@ -120,6 +120,16 @@ def test_a_shell_is_interrupted_and_lives(bash):
     assert bash.run("echo $x").stdout == "5\n"
 
 
+def test_a_shell_that_is_interrupted_while_it_starts_a_program_is_there_for_the_next_cell(bash):
+    """That program has not heard of it, and the shell would wait for it."""
+    for number in range(60):
+        running = Asking(bash.run, f"touch begun-{number}; sleep 1000")
+        wait_for(lambda number=number: bash.files.exists(f"begun-{number}"))
+        assert bash.interrupt()
+        assert running.result().status == "interrupted"
+        assert bash.run("true", timeout=10).status == "ok"
+
+
 def test_a_shell_that_ends(session, bash):
     session.run("y = 1")
     for code, status in (("exit 3", "exited"), ("set -e; false", "exited"), ("kill -9 $$", "crashed")):

@@ -8,6 +8,8 @@ message, traceback]}. SIGINT is to end the cell, which then answers as it does o
 
 import json
 import os
+import signal
+import time
 
 from limpet_languages.child import CELL, Child, end_like
 from limpet_runtime import display, library
@@ -83,6 +85,24 @@ ARGV = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
 BEGIN = "PS1= PS2=; unset HISTFILE; set +m +o history +o histexpand"
 
 
+LAST = 0.2  # seconds in which a program that an interrupted cell was starting is ended
+
+
+def begun_by(pid):
+    """Processes below it that an interrupt would end, as far as can be seen: those in the background of a shell ignore it."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    for child in children:
+        try:
+            with open(f"/proc/{child}/status") as file:
+                status = dict(line.split(":\t", 1) for line in file)
+            if not int(status["SigIgn"], 16) >> (signal.SIGINT - 1) & 1 and not status["State"].startswith("Z"):
+                yield int(child)
+            yield from begun_by(child)
+        except OSError:
+            pass  # it has ended
+
+
 def nowhere(data):
     """What it says of having no terminal."""
 
@@ -120,6 +140,18 @@ class Bash:
         while data:
             data = data[os.write(self.commands, data) :]
 
+    def end_begun(self):
+        """A shell that is interrupted while it starts a program does not wait for that, which has not heard of it, until its
+        next command."""
+        end = time.monotonic() + LAST
+        while (begun := list(begun_by(self.child.process.pid))) and time.monotonic() < end:
+            for pid in begun:
+                try:
+                    os.kill(pid, signal.SIGINT)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.005)
+
     def write(self, code):
         """The shell reads all of a file before it runs any of it: one file does for all cells. It has no name, so that
         none is left wherever the interpreter ends."""
@@ -136,6 +168,8 @@ class Bash:
         self.write(code)
         with self.child:
             status = self.ask(self.child, f". /proc/self/fd/{self.cell} </dev/null")
+            if self.child.interrupted:
+                self.end_begun()
         if status != "0":
             message = f"the last command ended with exit code {status}"
             raise Foreign("ExitStatus", message, f"ExitStatus: {message}\n")
