@@ -167,7 +167,7 @@ void sinks_hand_over(void)
     }
 }
 
-/* Fatal signals */
+/* ---- fatal signals ---- */
 
 static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 static struct sigaction before_fatal[ARRAY_SIZE(fatal)];
@@ -196,7 +196,7 @@ void sinks_mark_before_crashes(void)
         sigaction(fatal[i], &action, &before_fatal[i]);
 }
 
-/* Forks */
+/* ---- forks ---- */
 
 void sinks_hold(void)
 {
@@ -280,7 +280,7 @@ void sinks_enter(int rings)
     sinks_let_go();
 }
 
-/* Starting */
+/* ---- starting ---- */
 
 void sinks_share(int rings)
 {

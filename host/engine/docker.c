@@ -317,7 +317,7 @@ static ContainerGroups docker_groups(Container *base)
     return groups;
 }
 
-/* Sweeping: what an earlier process left is removed like a container of our own. */
+/* ---- sweeping: what an earlier process left is removed like a container of our own ---- */
 
 static void sweep_one_less(void *userdata)
 {
@@ -408,7 +408,7 @@ static void docker_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
         loop_idle_add(docker->loop, &docker->sweep.idle, on_sweep_idle);
 }
 
-/* The engine */
+/* ---- the engine ---- */
 
 static int docker_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
 {

@@ -69,7 +69,7 @@ static void release_mounts(DockerContainer *container)
     view_remove(engine_of(container)->config.runtime_dir, container->name);
 }
 
-/* Calls */
+/* ---- calls ---- */
 
 static int call(DockerContainer *container, const char *method, const char *suffix, const char *body,
                 double seconds, DockerDone done)
@@ -100,7 +100,7 @@ void docker_explain(DockerEngine *docker, const DockerReply *reply, Problem *pro
     problem_set(problem, ERR_ENGINE_ERROR, "docker: %s", message);
 }
 
-/* Removing */
+/* ---- removing ---- */
 
 static void finish_removal(DockerContainer *container)
 {
@@ -162,7 +162,7 @@ void docker_container_leave(Container *base)
     container_free(container);
 }
 
-/* Running */
+/* ---- running ---- */
 
 static void wait_for_end(DockerContainer *container);
 

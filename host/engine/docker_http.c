@@ -31,7 +31,7 @@ struct DockerCall {
     char failure[CURL_ERROR_SIZE];
 };
 
-/* Requests */
+/* ---- requests ---- */
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *userdata)
 {
@@ -115,7 +115,7 @@ int docker_http_start(DockerHttp *http, const char *method, const char *path, co
     return 0;
 }
 
-/* Answers */
+/* ---- answers ---- */
 
 static void finish(CURL *easy, CURLcode code)
 {
@@ -169,7 +169,7 @@ DockerHttp *docker_http_free(DockerHttp *http)
     return NULL;
 }
 
-/* Blocking */
+/* ---- blocking ---- */
 
 static size_t on_header(char *bytes, size_t size, size_t count, void *userdata)
 {

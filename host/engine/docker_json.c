@@ -28,7 +28,7 @@ static json_t *load(const char *body, size_t size)
     return json;
 }
 
-/* Requests */
+/* ---- requests ---- */
 
 static json_t *bind_options(bool readonly, unsigned api_minor)
 {
@@ -141,7 +141,7 @@ int docker_json_create(const ContainerSpec *spec, const char *image, const char 
     return 0;
 }
 
-/* Answers */
+/* ---- answers ---- */
 
 void docker_json_message(const char *body, size_t size, char *ret, size_t ret_size)
 {

@@ -223,7 +223,7 @@ static int local_create(Engine *engine, const ContainerSpec *spec, const Contain
     return 0;
 }
 
-/* Adopting: the processes are looked through once for all. */
+/* ---- adopting: the processes are looked through once for all ---- */
 
 static void remember_guest(void *userdata, pid_t pid, const char *link_dir)
 {

@@ -155,7 +155,7 @@ static void oci_check(const EngineConfig *config, void (*report)(void *userdata,
     check_image(&check, config);
 }
 
-/* Bundles */
+/* ---- bundles ---- */
 
 /* The file is there to be mounted over: a runtime would make it in the image where it is missing. */
 static bool has_resolver(const char *rootfs)
@@ -322,7 +322,7 @@ static ContainerGroups oci_groups(Container *base)
     return cgroups_named(&container_of(base, OciContainer, container)->cgroups);
 }
 
-/* Sweeping: what an earlier process left is adopted to be removed. */
+/* ---- sweeping: what an earlier process left is adopted to be removed ---- */
 
 static void sweep_one_less(void *userdata)
 {
@@ -378,7 +378,7 @@ static void oci_sweep(Engine *engine, void (*done)(void *userdata, unsigned remo
     loop_idle_add(oci->loop, &oci->sweep.idle, on_sweep_idle);
 }
 
-/* The engine */
+/* ---- the engine ---- */
 
 static int make_directories(OciEngine *oci, char *root, size_t size, Problem *problem)
 {

@@ -92,7 +92,7 @@ OciContainer *oci_container_new(OciEngine *oci, const char *name)
     return container;
 }
 
-/* Removing: kill, wait for the end, have the runtime delete what it knows. */
+/* ---- removing: kill, wait for the end, have the runtime delete what it knows ---- */
 
 static void finish_removal(OciContainer *container)
 {
@@ -169,7 +169,7 @@ void oci_container_remove(Container *base)
     oci_container_delete(container);
 }
 
-/* Running */
+/* ---- running ---- */
 
 static void describe_end(const OciContainer *container, int status, char *ret, size_t size)
 {

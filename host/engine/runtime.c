@@ -85,7 +85,7 @@ bool runtime_is_dated(const Runtime *runtime)
     return minor < 2 || (minor == 2 && patch < 8) || (minor == 3 && patch < 3);
 }
 
-/* Commands */
+/* ---- commands ---- */
 
 void runtime_job_init(RuntimeJob *job, Runtime *runtime, const char *const *with, const char *log,
                       const char *network)

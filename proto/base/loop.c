@@ -61,7 +61,7 @@ uint64_t loop_turn(const Loop *loop)
     return loop->turn;
 }
 
-/* Files */
+/* ---- files ---- */
 
 int loop_file_add(Loop *loop, LoopFile *file, int fd, uint32_t events, void (*on_ready)(LoopFile *, uint32_t))
 {
@@ -120,7 +120,7 @@ static void dispatch_files(Loop *loop)
     loop->event_count = 0;
 }
 
-/* Timers */
+/* ---- timers ---- */
 
 static void heap_put(Loop *loop, size_t at, LoopTimer *timer)
 {
@@ -218,7 +218,7 @@ static void dispatch_timers(Loop *loop)
     }
 }
 
-/* Idle callbacks */
+/* ---- idle callbacks ---- */
 
 void loop_idle_add(Loop *loop, LoopIdle *idle, void (*on_idle)(LoopIdle *))
 {
@@ -261,7 +261,7 @@ static void dispatch_idles(Loop *loop)
     }
 }
 
-/* Waiting */
+/* ---- waiting ---- */
 
 static int wait_milliseconds(Loop *loop, const struct timespec *timeout)
 {

@@ -6,7 +6,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-/* Signals */
+/* ---- signals ---- */
 
 /* Takes one signal a turn, because the callback may free its owner; epoll is level-triggered and comes
  * again. */
@@ -51,7 +51,7 @@ void loop_signals_remove(LoopSignals *signals)
     remove_own_file(&signals->file);
 }
 
-/* Child processes */
+/* ---- child processes ---- */
 
 static int wait_status(const siginfo_t *info)
 {

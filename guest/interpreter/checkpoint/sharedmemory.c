@@ -45,7 +45,7 @@ typedef struct Mappings {
     size_t n;
 } Mappings;
 
-/* Finding */
+/* ---- finding ---- */
 
 static bool has_name(const char *name)
 {
@@ -120,7 +120,7 @@ static void find_all(Mappings *all)
         read_line(line, all);
 }
 
-/* Leaving and entering */
+/* ---- leaving and entering ---- */
 
 /* As the kernel reads it: behind the end of its file a look would end the process. */
 static bool read_memory(char *to, const char *from, size_t size)

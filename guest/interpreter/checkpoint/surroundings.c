@@ -59,7 +59,7 @@ static struct {
     uint64_t auxiliary[64];     /* what the kernel told at the start */
 } around;
 
-/* Recording */
+/* ---- recording ---- */
 
 /* For a file without a name, whose content goes with its last descriptor. */
 static void record_content(FilePlace *place, const char *link)
@@ -175,7 +175,7 @@ int surroundings_record(int except)
     return numbers_each("/proc/self/fd", record_one, &except);
 }
 
-/* Restoring */
+/* ---- restoring ---- */
 
 static void restore_limits(void)
 {

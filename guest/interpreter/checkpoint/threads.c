@@ -91,7 +91,7 @@ static long futex(_Atomic unsigned *word, int what, unsigned value, const struct
     return syscall(SYS_futex, word, what | FUTEX_PRIVATE_FLAG, value, limit, NULL, 0);
 }
 
-/* The thread that rests */
+/* ---- the thread that rests ---- */
 
 /* Takes the slot of this thread, if it is to rest: a signal may come late. */
 static Slot *take_slot(const siginfo_t *info)
@@ -170,7 +170,7 @@ __attribute__((no_sanitize("address"))) static int begin_again(void *argument)
     return 0;
 }
 
-/* The thread that copies */
+/* ---- the thread that copies ---- */
 
 static void set_action(int number, const KernelAction *action, KernelAction *ret_old)
 {

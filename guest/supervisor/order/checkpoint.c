@@ -5,7 +5,7 @@
 
 #include "guest/supervisor/order/order.h"
 
-/* checkpoint */
+/* ---- checkpoint ---- */
 
 static void checkpoint_taken(Orders *orders)
 {
@@ -66,7 +66,7 @@ int order_checkpoint(Orders *orders, const Message *message, Problem *problem)
     return 0;
 }
 
-/* checkpoints */
+/* ---- checkpoints ---- */
 
 int order_checkpoints(Orders *orders, const Message *message, Problem *problem)
 {
@@ -81,7 +81,7 @@ int order_checkpoints(Orders *orders, const Message *message, Problem *problem)
     return 0;
 }
 
-/* drop */
+/* ---- drop ---- */
 
 int order_drop(Orders *orders, const Message *message, Problem *problem)
 {
@@ -100,7 +100,7 @@ int order_drop(Orders *orders, const Message *message, Problem *problem)
     return 0;
 }
 
-/* rollback */
+/* ---- rollback ---- */
 
 static void refuse_restored(Orders *orders)
 {
@@ -259,7 +259,7 @@ int order_branch(Orders *orders, const Message *message, Problem *problem)
     return 0;
 }
 
-/* commit: the one branch takes the other's place, with the interpreter it has. */
+/* ---- commit: the one branch takes the other's place, with the interpreter it has ---- */
 
 static void commit_ready(Orders *orders)
 {
