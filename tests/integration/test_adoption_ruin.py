@@ -49,7 +49,7 @@ def test_a_supervisor_that_says_nothing(host):
         process = supervisor(host, "a")
         host.limpetd.kill()
         os.kill(process, signal.SIGSTOP)
-        host.limpetd.start("--start-timeout", "20")
+        host.limpetd.start("--start-timeout", "8")
         with pytest.raises(limpet.SessionClosed, match="start_timeout"):
             session.run("1")
         assert other.run("y").result == "2"
@@ -60,7 +60,7 @@ def test_a_supervisor_that_says_nothing(host):
 def test_one_session_that_fills_the_disk_costs_no_other(own_limpetd):
     with small_state(own_limpetd) as state, own_limpetd.client() as client, client.open("a") as a, client.open("b") as b:
         a.run("x = 1")
-        b.run("f = open('filler', 'wb', 0)\ntry:\n    while True: f.write(bytes(512))\nexcept OSError: pass")
+        b.run("f = open('filler', 'wb', 0)\nfor size in 1 << 16, 512:\n    try:\n        while True: f.write(bytes(size))\n    except OSError: pass")
         for n in range(30):  # more than the last page of the journal has room for
             assert a.run("x += 1; x").result == str(n + 2)
         os.truncate(os.path.join(state, "sessions", "b", "files", "filler"), 0)

@@ -267,7 +267,7 @@ def test_they_survive_the_controller(pool, directory):
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("pause", [0, 0.05, 0.2, 0.4])
+@pytest.mark.parametrize("pause", [0, 0.2, *(pytest.param(pause, marks=pytest.mark.long) for pause in (0.05, 0.4))])
 def test_killed_while_one_is_made(pool, directory, pause):
     """It is there as a whole, or nothing of it is."""
     making = pool.asking(lambda: pool.client.template("t", files=directory, setup="import time; time.sleep(0.1)"))
