@@ -256,7 +256,7 @@ static bool is_in_container(const DockerState *state)
 
 /* The daemon may be on another machine, where its pids mean nothing here, and a pid may have been given to
  * another process since. */
-static int docker_attach_data(Container *base, int data, Problem *problem)
+static int docker_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
 {
     DockerContainer *container = container_of(base, DockerContainer, container);
     bool recursive =
@@ -268,7 +268,8 @@ static int docker_attach_data(Container *base, int data, Problem *problem)
     return attach_data(process, data, recursive, problem);
 }
 
-static int docker_attach_packages(Container *base, const char *name, Problem *problem)
+static int docker_attach_packages(Container *base, const char *name, const AttachDone *attached,
+                                  Problem *problem)
 {
     DockerContainer *container = container_of(base, DockerContainer, container);
     int process _cleanup_(closep) = pidfd_open(container->state.pid, 0);

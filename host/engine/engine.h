@@ -48,6 +48,15 @@ typedef struct ContainerEvents {
     void (*removed)(void *userdata);
 } ContainerEvents;
 
+/* Whom to tell what became of something that was to be attached, on the loop: before `removed`, and of a
+ * container that is left never. `problem` is set where `result` is negative. */
+typedef struct AttachDone {
+    void (*done)(void *userdata, int result, const Problem *problem);
+    void *userdata;
+} AttachDone;
+
+#define ATTACH_ASKED 1
+
 /* Control groups by which the kernel counts and governs a container: their directories, NULL where they are
  * not known. They hold as long as the container. */
 typedef struct ContainerGroups {
@@ -117,13 +126,14 @@ struct EngineOps {
     /* Mounts the host directory read-only at /data of a started container whose spec had none, as data of the
      * spec would have been. 0; -EOPNOTSUPP where this engine, kernel or user cannot: the container is as
      * it was, and one is to be made anew with it; another negative errno: it is to be removed. Each with a
-     * problem. */
-    int (*attach_data)(Container *container, int data, Problem *problem);
+     * problem. Or ATTACH_ASKED: another process does it, and `attached` is told which of these it is. */
+    int (*attach_data)(Container *container, int data, const AttachDone *attached, Problem *problem);
 
     /* Puts a set of packages, which are in state_dir/packages/NAME/base, where the code of a started
      * container looks for them (PACKAGES_TARGET), in place of those that it had. 0 or negative with the
-     * problem set: it has what it had. */
-    int (*attach_packages)(Container *container, const char *name, Problem *problem);
+     * problem set: it has what it had. Or ATTACH_ASKED, as above. */
+    int (*attach_packages)(Container *container, const char *name, const AttachDone *attached,
+                           Problem *problem);
 
     /* Removes every container with our owner label that this process neither made nor adopted, then calls
      * done with how many there were. One sweep at a time. */

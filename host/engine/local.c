@@ -295,7 +295,7 @@ static int local_adopt(Engine *engine, const ContainerSpec *spec, const Containe
     return 0;
 }
 
-static int local_attach_data(Container *base, int data, Problem *problem)
+static int local_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
 {
     return attach_refuse(problem, "the engine local has no /data");
 }
@@ -317,7 +317,8 @@ static int replace_link(const char *target, const char *link)
     return rename(link, empty) < 0 || rename(new, link) < 0 ? -errno : 0;
 }
 
-static int local_attach_packages(Container *base, const char *name, Problem *problem)
+static int local_attach_packages(Container *base, const char *name, const AttachDone *attached,
+                                 Problem *problem)
 {
     LocalContainer *container = container_of(base, LocalContainer, container);
     const char *state_dir = engine_of(container)->config.state_dir;

@@ -283,7 +283,7 @@ static int check_attachable(OciContainer *container, Problem *problem)
     return 0;
 }
 
-static int oci_attach_data(Container *base, int data, Problem *problem)
+static int oci_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
 {
     OciContainer *container = container_of(base, OciContainer, container);
     int r = check_attachable(container, problem);
@@ -291,7 +291,8 @@ static int oci_attach_data(Container *base, int data, Problem *problem)
     return r < 0 ? r : attach_data(container->first.file.fd, data, true, problem);
 }
 
-static int oci_attach_packages(Container *base, const char *name, Problem *problem)
+static int oci_attach_packages(Container *base, const char *name, const AttachDone *attached,
+                               Problem *problem)
 {
     OciContainer *container = container_of(base, OciContainer, container);
     int r = check_attachable(container, problem);

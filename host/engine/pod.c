@@ -349,12 +349,13 @@ static bool reach_anything(char ret[static REACH_TEXT])
 
 /* ---- what a controller cannot do to another container ---- */
 
-static int pod_attach_data(Container *base, int data, Problem *problem)
+static int pod_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
 {
     return attach_refuse(problem, "it is another one of the pod");
 }
 
-static int pod_attach_packages(Container *base, const char *name, Problem *problem)
+static int pod_attach_packages(Container *base, const char *name, const AttachDone *attached,
+                               Problem *problem)
 {
     return problem_set(problem, ERR_ENGINE_ERROR,
                        "a session in a pod has the packages of its image; build an image with them");

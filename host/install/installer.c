@@ -270,17 +270,16 @@ static int on_prepared(Sandbox *sandbox, const Message *message, Problem *proble
     return 0;
 }
 
-static void on_ready(Sandbox *sandbox)
+static void on_attached(void *userdata, int result, const Problem *problem)
 {
-    Installer *installer = sandbox->userdata;
-    Problem problem = PROBLEM_NULL;
-    int r = 0;
+    Installer *installer = userdata;
+    Sandbox *sandbox = installer->sandbox;
 
-    if (*installer->before)
-        r = sandbox->all->engine->ops->attach_packages(sandbox->container, installer->before, &problem);
-    if (r < 0) {
-        tell_failed(installer, &problem, (Text){0});
-        sandbox_close(sandbox, problem.text);
+    if (sandbox_is_ending(sandbox))
+        return;
+    if (result < 0) {
+        tell_failed(installer, problem, (Text){0});
+        sandbox_close(sandbox, problem->text);
         return;
     }
     guest_request_init(&installer->to_guest, &request_ops, LANE_PROGRAM, sandbox, NULL);
@@ -289,6 +288,19 @@ static void on_ready(Sandbox *sandbox)
         return;
     }
     sandbox_queue(sandbox, &installer->to_guest);
+}
+
+static void on_ready(Sandbox *sandbox)
+{
+    Installer *installer = sandbox->userdata;
+    Problem problem = PROBLEM_NULL;
+    int r = 0;
+
+    if (*installer->before)
+        r = sandbox->all->engine->ops->attach_packages(sandbox->container, installer->before,
+                                                       &(AttachDone){on_attached, installer}, &problem);
+    if (r != ATTACH_ASKED)
+        on_attached(installer, r, &problem);
 }
 
 static void on_sandbox_failed(Sandbox *sandbox, const Problem *problem)

@@ -15,10 +15,11 @@
 #define COARSE         0.1 /* seconds that the times of files lag behind, at most */
 
 typedef enum InstallState {
-    INSTALL_WAITING, /* for another one of its session, or for an installer */
-    INSTALL_ASKING,  /* the store */
-    INSTALL_RUNNING, /* an installer does it */
-    INSTALL_OVER,    /* told, and the store is still to answer */
+    INSTALL_WAITING,   /* for another one of its session, or for an installer */
+    INSTALL_ASKING,    /* the store */
+    INSTALL_RUNNING,   /* an installer does it */
+    INSTALL_ATTACHING, /* what is stored to the session's container */
+    INSTALL_OVER,      /* told, and the store is still to answer */
 } InstallState;
 
 typedef struct Install {
@@ -31,6 +32,9 @@ typedef struct Install {
     char instance[INSTANCE_SIZE]; /* of the session's sandbox */
     char request[PACKAGES_NAME_SIZE], before[PACKAGES_NAME_SIZE];
     Buf requirements;
+    char set[PACKAGES_NAME_SIZE]; /* of one that is ATTACHING: what it gets */
+    Buf lock;                     /* of that */
+    bool cached;                  /* it was there already */
     uint64_t began;
     double timeout; /* seconds */
     LoopTimer timer;
@@ -49,6 +53,7 @@ static void install_free(Install *install)
     loop_timer_cancel(&install->timer);
     loop_idle_remove(&install->idle);
     buf_deinit(&install->requirements);
+    buf_deinit(&install->lock);
     free(install);
 }
 
@@ -129,35 +134,62 @@ static Sandbox *find_sandbox(const Install *install)
     return NULL;
 }
 
-static int mount(Installs *all, Sandbox *sandbox, const char *name, Problem *problem)
+/* Tells whoever asked that the session has the packages. */
+static void succeed(Install *install, Sandbox *sandbox)
 {
-    int r;
-
-    if (strcmp(sandbox->packages, name) == 0)
-        return 0;
-    r = all->sandboxes->engine->ops->attach_packages(sandbox->container, name, problem);
-    if (r < 0)
-        return r;
-    snprintf(sandbox->packages, sizeof(sandbox->packages), "%s", name);
-    all->installed(sandbox);
-    return 0;
+    log_info("packages installed", "session=%s packages=%s cached=%d", sandbox->name, install->set,
+             install->cached);
+    install->events->done(install->userdata,
+                          &(Installed){{(const char *)buf_head(&install->lock), install->lock.size},
+                                       install->cached,
+                                       (double)(clock_now() - install->began) / NSEC_PER_SEC});
+    end(install);
 }
 
-static void finish(Install *install, const char *name, Text lock, bool cached)
+static void on_attached(void *userdata, int result, const Problem *problem)
+{
+    Install *install = userdata;
+    Sandbox *sandbox = find_sandbox(install);
+    Problem closed = PROBLEM_NULL;
+
+    if (!sandbox)
+        problem_set(&closed, ERR_SESSION_CLOSED, "the session was closed while packages were installed");
+    if (!sandbox || result < 0) {
+        fail(install, sandbox ? problem : &closed, (Text){0});
+        return;
+    }
+    if (strcmp(sandbox->packages, install->set) != 0) {
+        memcpy(sandbox->packages, install->set, sizeof(sandbox->packages));
+        install->all->installed(sandbox);
+    }
+    succeed(install, sandbox);
+}
+
+static int attach(Install *install, Sandbox *sandbox, Problem *problem)
+{
+    if (strcmp(sandbox->packages, install->set) == 0)
+        return 0;
+    return sandbox->all->engine->ops->attach_packages(sandbox->container, install->set,
+                                                      &(AttachDone){on_attached, install}, problem);
+}
+
+/* The packages are stored: all that is left to be waited for is a mount. */
+static void finish(Install *install, const char *set, Text lock, bool cached)
 {
     Sandbox *sandbox = find_sandbox(install);
     Problem problem = PROBLEM_NULL;
+    int r = buf_append(&install->lock, lock.data, lock.size);
 
-    if (!sandbox)
-        problem_set(&problem, ERR_SESSION_CLOSED, "the session was closed while packages were installed");
-    if (!sandbox || mount(install->all, sandbox, name, &problem) < 0) {
-        fail(install, &problem, (Text){0});
-        return;
-    }
-    log_info("packages installed", "session=%s packages=%s cached=%d", sandbox->name, name, cached);
-    install->events->done(install->userdata,
-                          &(Installed){lock, cached, (double)(clock_now() - install->began) / NSEC_PER_SEC});
-    end(install);
+    install->state = INSTALL_ATTACHING;
+    install->cached = cached;
+    snprintf(install->set, sizeof(install->set), "%s", set);
+    loop_timer_cancel(&install->timer);
+    if (r < 0)
+        problem_set(&problem, ERR_INTERNAL, "out of memory");
+    else if (sandbox)
+        r = attach(install, sandbox, &problem);
+    if (r != ATTACH_ASKED)
+        on_attached(install, r, &problem);
 }
 
 /* ---- by an installer ---- */

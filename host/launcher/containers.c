@@ -435,7 +435,7 @@ int containers_attach(LauncherContainers *containers, const char *name, int data
 {
     LauncherContainer *container = find_running(containers, name, problem);
 
-    return container ? containers->engine->ops->attach_data(container->base, data, problem) : -ESRCH;
+    return container ? containers->engine->ops->attach_data(container->base, data, NULL, problem) : -ESRCH;
 }
 
 int containers_attach_packages(LauncherContainers *containers, const char *name, const char *packages,
@@ -443,7 +443,8 @@ int containers_attach_packages(LauncherContainers *containers, const char *name,
 {
     LauncherContainer *container = find_running(containers, name, problem);
 
-    return container ? containers->engine->ops->attach_packages(container->base, packages, problem) : -ESRCH;
+    return container ? containers->engine->ops->attach_packages(container->base, packages, NULL, problem)
+                     : -ESRCH;
 }
 
 void containers_orphan(LauncherContainers *containers)

@@ -276,8 +276,10 @@ static int claim(Sandbox **ret, Spare *spare, const SandboxAssignment *assignmen
                  const SandboxOwner *owner, Problem *problem)
 {
     Sandbox *sandbox = spare->sandbox;
-    int r = sandbox_assign(sandbox, assignment, options, problem);
+    int r;
 
+    sandbox->retried = spare->template != NULL;
+    r = sandbox_assign(sandbox, assignment, options, problem);
     if (r == -EOPNOTSUPP && spare->template)
         return r;
     if (r < 0) {

@@ -32,10 +32,10 @@ int launcher_answered(const IpcAnswer *answer, Problem *problem)
     return told.error > 0 ? -(int)told.error : -EPROTO;
 }
 
-int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, int descriptor,
-                 IpcAnswer *ret, Problem *problem)
+int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, IpcAnswer *ret,
+                 Problem *problem)
 {
-    int r = ipc_ask(launcher, kind, schema, body, &descriptor, descriptor >= 0, ANSWER_SECONDS, ret);
+    int r = ipc_ask(launcher, kind, schema, body, NULL, 0, ANSWER_SECONDS, ret);
 
     if (r == -EPIPE)
         launcher_lost(NULL, r);

@@ -46,10 +46,10 @@ typedef enum LauncherKind {
 /* Directory of the links of sandboxes, below the runtime directory. */
 #define LAUNCHER_LINKS "guests"
 
-/* Asks and waits; a descriptor goes along unless it is -1. 0 with the answer, which is the caller's to deinit
- * either way, or a negative errno with the problem set. Without a launcher it does not return. */
-int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, int descriptor,
-                 IpcAnswer *ret, Problem *problem);
+/* Asks and waits. 0 with the answer, which is the caller's to deinit either way, or a negative errno with the
+ * problem set. Without a launcher it does not return. */
+int launcher_ask(Ipc *launcher, LauncherKind kind, const Schema *schema, const void *body, IpcAnswer *ret,
+                 Problem *problem);
 
 /* Returns as launcher_ask() what an answer says that came otherwise. */
 int launcher_answered(const IpcAnswer *answer, Problem *problem);

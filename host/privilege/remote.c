@@ -16,10 +16,19 @@ typedef struct RemoteContainer {
     Container container;
     UT_hash_handle by_name;
     char name[64];
+    List attachments; /* AttachQuestion: those that have no answer */
     bool started, removing;
     int idle; /* descriptor that set_idle writes to, or -1 */
     Cgroup memory, time;
 } RemoteContainer;
+
+/* A question whose answer says no more than that something is attached to a container. */
+typedef struct AttachQuestion {
+    IpcQuestion question;
+    List link; /* RemoteContainer.attachments */
+    AttachDone attached;
+    bool *refused; /* set where no container can have it; NULL: nobody asks */
+} AttachQuestion;
 
 /* A directory that is being opened for a user. */
 typedef struct DirectoryQuestion {
@@ -35,6 +44,7 @@ struct Remote {
     Ipc ipc;
     EngineConfig config;
     RemoteContainer *by_name;
+    bool refuses_data; /* no container that runs can have data */
     int clients;
     int keys; /* keys to let in over a network, until they are taken */
     char name[16], image[256], no_disks[PROBLEM_TEXT_MAX];
@@ -60,15 +70,6 @@ static inline RemoteContainer *remote_container(Container *container)
 }
 
 /* ---- questions ---- */
-
-/* Asks a question whose answer says no more than that it is done. */
-static int remote_ask_for(Remote *remote, LauncherKind kind, const Schema *schema, const void *body,
-                          int descriptor, Problem *problem)
-{
-    IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
-
-    return launcher_ask(&remote->ipc, kind, schema, body, descriptor, &answer, problem);
-}
 
 /* Nobody repeats it: without memory for it we end, and whoever comes next adopts what there is. */
 static void remote_say(Remote *remote, LauncherKind kind, const Schema *schema, const void *body)
@@ -107,8 +108,19 @@ static RemoteContainer *remote_find(const Remote *remote, Text name)
     return container;
 }
 
+static void attachment_free(AttachQuestion *attachment)
+{
+    ipc_question_drop(&attachment->question);
+    list_remove(&attachment->link);
+    free(attachment);
+}
+
 static void remote_container_free(RemoteContainer *container)
 {
+    AttachQuestion *attachment;
+
+    list_foreach (attachment, &container->attachments, AttachQuestion, link)
+        attachment_free(attachment);
     HASH_DELETE(by_name, remote_of(container->container.engine)->by_name, container);
     close_fd(&container->idle);
     cgroup_deinit(&container->memory);
@@ -125,6 +137,7 @@ static RemoteContainer *container_new(Remote *remote, const char *name, const Co
         return NULL;
     container->container = (Container){&remote->engine, *events, userdata};
     container->idle = -1;
+    list_init(&container->attachments);
     snprintf(container->name, sizeof(container->name), "%s", name);
     HASH_ADD(by_name, remote->by_name, name[0], strlen(container->name), container);
     if (!container->by_name.tbl) {
@@ -212,22 +225,85 @@ static void remote_leave(Container *base)
     remote_container_free(remote_container(base));
 }
 
-static int remote_attach_data(Container *base, int data, Problem *problem)
-{
-    LauncherMsgName name = {.container = text_of(remote_container(base)->name)};
+/* ---- what is attached ---- */
 
-    return remote_ask_for(remote_of(base->engine), LAUNCHER_ATTACH, SCHEMA(LauncherMsgName), &name, data,
-                          problem);
+static void end_attachment(AttachQuestion *attachment, int result, const Problem *problem)
+{
+    const AttachDone attached = attachment->attached;
+
+    attachment_free(attachment);
+    attached.done(attached.userdata, result, problem);
 }
 
-static int remote_attach_packages(Container *base, const char *name, Problem *problem)
+static void on_attached(IpcQuestion *question, int error, IpcAnswer *answer)
+{
+    AttachQuestion *attachment = container_of(question, AttachQuestion, question);
+    Problem problem = PROBLEM_NULL;
+    int r;
+
+    if (error == -EPIPE)
+        launcher_lost(NULL, error);
+    r = error < 0 ? problem_set(&problem, ERR_INTERNAL, "the launcher does not answer: %s", strerror(-error))
+                  : launcher_answered(answer, &problem);
+    if (r == -EOPNOTSUPP && attachment->refused)
+        *attachment->refused = true;
+    end_attachment(attachment, r, &problem);
+}
+
+static void attachments_end(RemoteContainer *container)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "the container has ended");
+    while (!list_empty(&container->attachments))
+        end_attachment(list_entry(list_first(&container->attachments), AttachQuestion, link), -ESRCH,
+                       &problem);
+}
+
+static int attach(Container *base, LauncherKind kind, const Schema *schema, const void *body, int descriptor,
+                  const AttachDone *attached, bool *refused, Problem *problem)
+{
+    Remote *remote = remote_of(base->engine);
+    AttachQuestion *attachment = calloc(1, sizeof(*attachment));
+    int r = attachment ? ipc_ask_later(&remote->ipc, &attachment->question, kind, schema, body, &descriptor,
+                                       descriptor >= 0, on_attached)
+                       : -ENOMEM;
+
+    if (r == -EPIPE)
+        launcher_lost(&remote->ipc, r);
+    if (r < 0) {
+        free(attachment);
+        return problem_set(problem, ERR_INTERNAL, "the launcher cannot be asked: %s", strerror(-r));
+    }
+    attachment->attached = *attached;
+    attachment->refused = refused;
+    list_append(&remote_container(base)->attachments, &attachment->link);
+    return ATTACH_ASKED;
+}
+
+static int remote_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
+{
+    LauncherMsgName name = {.container = text_of(remote_container(base)->name)};
+    bool *refused = &remote_of(base->engine)->refuses_data;
+
+    if (*refused) {
+        problem_set(problem, ERR_ENGINE_ERROR, "no data directory can be added to a running container here");
+        return -EOPNOTSUPP;
+    }
+    return attach(base, LAUNCHER_ATTACH, SCHEMA(LauncherMsgName), &name, data, attached, refused, problem);
+}
+
+static int remote_attach_packages(Container *base, const char *name, const AttachDone *attached,
+                                  Problem *problem)
 {
     LauncherMsgPackages packages = {.container = text_of(remote_container(base)->name),
                                     .packages = text_of(name)};
 
-    return remote_ask_for(remote_of(base->engine), LAUNCHER_PACKAGES, SCHEMA(LauncherMsgPackages), &packages,
-                          -1, problem);
+    return attach(base, LAUNCHER_PACKAGES, SCHEMA(LauncherMsgPackages), &packages, -1, attached, NULL,
+                  problem);
 }
+
+/* ---- what it says of itself ---- */
 
 static int remote_memory(Container *base, uint64_t *ret_bytes, uint64_t *ret_oom_kills)
 {
@@ -369,6 +445,7 @@ static int on_removed(Remote *remote, const msgpack_object_map *body, Problem *p
     container = remote_find(remote, name.container);
     if (!container)
         return 0;
+    attachments_end(container);
     removed = container->container.events.removed;
     userdata = container->container.userdata;
     remote_container_free(container);
@@ -518,8 +595,7 @@ static int begin(Remote *remote, const char *engine, Problem *problem)
     IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
     LauncherMsgEngine adopted = {.engine = text_of(*engine ? engine : NULL)};
     LauncherMsgBegun begun = {0};
-    int r =
-        launcher_ask(&remote->ipc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, -1, &answer, problem);
+    int r = launcher_ask(&remote->ipc, LAUNCHER_BEGIN, SCHEMA(LauncherMsgEngine), &adopted, &answer, problem);
 
     if (r == 0)
         r = body_decode(&begun, LauncherMsgBegun, &answer.message.body, problem);

@@ -169,12 +169,32 @@ static void give_up_container(Sandbox *sandbox, const char *reason)
     sandbox_give_up(sandbox, &problem);
 }
 
+static bool awaits_container(const Sandbox *sandbox)
+{
+    return sandbox->awaits & AWAITS_CONTAINER && (sandbox->state < SANDBOX_PARKING || sandbox->lingers);
+}
+
+static void on_packages(void *userdata, int result, const Problem *problem)
+{
+    Sandbox *sandbox = userdata;
+
+    if (!awaits_container(sandbox))
+        return;
+    if (result < 0) {
+        fail(sandbox, problem);
+        return;
+    }
+    sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
+    sandbox_become_ready(sandbox);
+}
+
 /* Attaches the packages that the sandbox begins with; an adopted one has them. */
 static int attach_packages(Sandbox *sandbox, Problem *problem)
 {
     if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING || sandbox->lingers)
         return 0;
-    return sandbox->all->engine->ops->attach_packages(sandbox->container, sandbox->packages, problem);
+    return sandbox->all->engine->ops->attach_packages(sandbox->container, sandbox->packages,
+                                                      &(AttachDone){on_packages, sandbox}, problem);
 }
 
 static void on_started(Container *container, void *userdata, pid_t first_process)
@@ -182,19 +202,24 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     Sandbox *sandbox = userdata;
     const EngineOps *ops = sandbox->all->engine->ops;
     Problem problem = PROBLEM_NULL;
+    int r;
 
-    if (!(sandbox->awaits & AWAITS_CONTAINER) || (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers))
+    if (!awaits_container(sandbox))
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
         give_up_container(sandbox, "a process other than its first one answered for it");
         return;
     }
-    if (attach_packages(sandbox, &problem) < 0) {
-        fail(sandbox, &problem);
-        return;
-    }
-    sandbox->awaits &= ~(unsigned)AWAITS_CONTAINER;
-    sandbox_become_ready(sandbox);
+    r = attach_packages(sandbox, &problem);
+    if (r != ATTACH_ASKED)
+        on_packages(sandbox, r, &problem);
+}
+
+static void remove_and_retry(Sandbox *sandbox)
+{
+    sandbox->retried = true;
+    sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
+    sandbox->all->engine->ops->remove(sandbox->container);
 }
 
 /* A session that cannot be had, perhaps because spares have what it needs, is tried once more without them:
@@ -210,10 +235,18 @@ static bool retry(Sandbox *sandbox, const Problem *problem)
         return false;
     log_warn("container failed, trying again without spares", "session=%s reason=%s", sandbox->name,
              problem->text);
-    sandbox->retried = true;
+    sandbox->crowded = true;
     loop_timer_cancel(&sandbox->start_timer);
-    all->engine->ops->remove(sandbox->container);
+    remove_and_retry(sandbox);
     return true;
+}
+
+void sandbox_make_anew(Sandbox *sandbox, const Problem *problem)
+{
+    if (sandbox->retried)
+        fail(sandbox, problem);
+    else
+        remove_and_retry(sandbox);
 }
 
 static void on_failed(Container *container, void *userdata, const Problem *problem)
@@ -437,7 +470,7 @@ static void start_again(Sandbox *sandbox)
     Sandboxes *all = sandbox->all;
     Problem problem = PROBLEM_NULL;
 
-    if (!all->events->has_room(all->userdata)) {
+    if (sandbox->crowded && !all->events->has_room(all->userdata)) {
         loop_timer_set(all->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
         return;
     }

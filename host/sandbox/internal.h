@@ -45,6 +45,8 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem);
 void sandbox_set_container_name(Sandbox *sandbox);
 /* Has the engine make or adopt it, and waits for that. As these; `data` as in ContainerSpec. */
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem);
+/* Makes another one of a STARTING sandbox whose own cannot be used for that reason, if that is of use. */
+void sandbox_make_anew(Sandbox *sandbox, const Problem *problem);
 /* A new one, once its data directory is open. */
 int sandbox_create_container(Sandbox *sandbox, Problem *problem);
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */

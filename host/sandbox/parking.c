@@ -12,7 +12,7 @@ static void begin_parking(Sandbox *sandbox)
     sandbox->state = SANDBOX_PARKING;
     sandbox->lingers = sandbox->returns = false;
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
-    sandbox->retried = false;
+    sandbox->retried = sandbox->crowded = false;
     sandbox->unsettled = 0;
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);

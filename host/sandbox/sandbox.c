@@ -1,6 +1,7 @@
 #include "host/sandbox/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -533,7 +534,7 @@ int sandbox_activate(Sandbox *sandbox)
     return 0;
 }
 
-/* From here on it cannot fail. All of it is written down before anyone is told. */
+/* All of it is written down before anyone is told. */
 static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options)
 {
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
@@ -543,7 +544,7 @@ static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignmen
     session_options_deinit(&sandbox->options);
     sandbox->options = *options;
     *options = (SessionOptions){0};
-    sandbox->state = SANDBOX_READY;
+    sandbox->state = sandbox->awaits ? SANDBOX_STARTING : SANDBOX_READY;
     sandbox->spare_spec = (SpareSpec){0};
     note_kills(sandbox);
     sandbox->all->events->assigned(sandbox);
@@ -551,14 +552,40 @@ static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignmen
              sandbox->container_name);
 }
 
-static int attach_data(const Sandbox *sandbox, const SandboxAssignment *assignment,
-                       const SessionOptions *options, Problem *problem)
+static void on_data(void *userdata, int result, const Problem *problem)
 {
+    Sandbox *sandbox = userdata;
+
+    if (sandbox->state != SANDBOX_STARTING)
+        return;
+    sandbox->awaits &= ~(unsigned)AWAITS_DATA;
+    if (result < 0)
+        sandbox_make_anew(sandbox, problem);
+    else if (send_claim(sandbox, &sandbox->options) < 0)
+        give_up_for(sandbox, "its supervisor cannot be reached");
+    else
+        sandbox_become_ready(sandbox);
+}
+
+/* 0; ATTACH_ASKED, and it is told later; or as sandbox_assign(). */
+static int attach_data(Sandbox *sandbox, const SandboxAssignment *assignment, const SessionOptions *options,
+                       Problem *problem)
+{
+    int data, r;
+
     if (!options->data)
         return 0;
-    if (!assignment->data)
+    data = assignment->data ? fcntl(*assignment->data, F_DUPFD_CLOEXEC, 3) : -1;
+    if (data < 0)
         return -EOPNOTSUPP; /* a container of its own is made when it is open */
-    return sandbox->all->engine->ops->attach_data(sandbox->container, *assignment->data, problem);
+    r = sandbox->all->engine->ops->attach_data(sandbox->container, data, &(AttachDone){on_data, sandbox},
+                                               problem);
+    if (r == ATTACH_ASKED) {
+        sandbox->awaits = AWAITS_DATA;
+        sandbox->data = take_fd(&data);
+    }
+    close_fd(&data);
+    return r;
 }
 
 static void on_claimed(void *userdata, const Problem *failure)
@@ -585,7 +612,7 @@ int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, Sessio
     r = sandbox_serve_network(sandbox, assignment->name, options, problem);
     if (r < 0)
         return r;
-    r = send_claim(sandbox, options);
+    r = sandbox->awaits ? 0 : send_claim(sandbox, options);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "its supervisor cannot be reached");
     sandbox->user = sandbox->files.user = assignment->user;

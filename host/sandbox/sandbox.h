@@ -1,7 +1,7 @@
 /* Sandbox: a container with its supervisor and its files. Whoever owns it queues GuestRequests, and is
  * told what becomes of it.
  *
- *   STARTING ──┐                          for a session that waits for it
+ *   STARTING ──┐                          for a session that waits for it; also from SPARE
  *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
  *   WARMING ─► SPARE ──┘ ▲  └──► LEFT ─────► freed, the container runs on
  *                        │  └──► PARKING ──► PARKED   its files stay
@@ -47,6 +47,7 @@ typedef enum SandboxState {
 typedef enum SandboxAwaits {
     AWAITS_CONTAINER = 1,
     AWAITS_SUPERVISOR = 2,
+    AWAITS_DATA = 4, /* of one that was a spare */
 } SandboxAwaits;
 
 /* Events of a sandbox, told to its owner. NULL where it does nothing about one. */
@@ -136,7 +137,8 @@ struct Sandbox {
     uint64_t hellos_since; /* clock_now() when they were last counted from 0 */
     EgressPlace egress;
     LoopTimer start_timer;
-    bool retried;       /* its container could not be made once */
+    bool retried;       /* its container is not made again */
+    bool crowded;       /* it is, when spares that gave way are gone */
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     GuestRequest *running;
@@ -200,9 +202,9 @@ int sandbox_set_network(Sandbox *sandbox, const MsgSetNetwork *given, Problem *p
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
                         const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem);
 
-/* A SPARE becomes READY for that user and name; its owner is to be changed. `options` is taken over. 0;
- * -EOPNOTSUPP when it cannot have the data, and is as it was; or negative with the problem set: it is to be
- * closed. */
+/* A SPARE becomes READY for that user and name, or STARTING, until it has the data; its owner is to be
+ * changed. `options` is taken over. 0; -EOPNOTSUPP when it cannot have the data, and is as it was; or
+ * negative with the problem set: it is to be closed. */
 int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options,
                    Problem *problem);
 

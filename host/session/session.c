@@ -217,13 +217,6 @@ static int start_sandbox(Sandbox **ret, Sessions *all, const SandboxAssignment *
     return sandbox_start(ret, all->sandboxes, &with_memory, options, &session_owner, problem);
 }
 
-/* The call that a container is for waits for packages, too. */
-static void prepare(Session *root)
-{
-    root->sandbox->held = true;
-    root->all->events->prepare(root);
-}
-
 /* In a spare where there is one, otherwise in a container that is made for it. */
 static int find_sandbox(Session *session, Template *tmpl, const SandboxAssignment *assignment,
                         SessionOptions *options, Problem *problem)
@@ -240,10 +233,9 @@ static int find_sandbox(Session *session, Template *tmpl, const SandboxAssignmen
     if (r < 0)
         return r;
     session_move_in(session, sandbox);
-    if (claimed && *session->sandbox->options.packages)
-        prepare(session);
-    else if (claimed)
-        session_all_ready(session);
+    sandbox->held = claimed && *sandbox->options.packages;
+    if (claimed && sandbox->state == SANDBOX_READY)
+        session_prepare(session);
     if (tmpl)
         session_accept_files(session);
     return 0;
@@ -548,10 +540,14 @@ void session_all_ready(Session *root)
         sandbox_next(root->sandbox);
 }
 
+/* The call that a container is for waits for packages, too. */
 void session_prepare(Session *root)
 {
-    if (*root->sandbox->options.packages && !*root->sandbox->packages)
-        prepare(root);
+    Sandbox *sandbox = root->sandbox;
+
+    sandbox->held |= *sandbox->options.packages && !*sandbox->packages;
+    if (sandbox->held)
+        root->all->events->prepare(root);
     else
         session_all_ready(root);
 }

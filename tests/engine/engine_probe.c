@@ -122,7 +122,7 @@ static int attach(Probe *probe, Container *container)
     unsigned descriptors = count_entries("/proc/self/fd"), left;
     Problem problem = PROBLEM_NULL;
     int data = open(probe->attach, O_RDONLY | O_CLOEXEC);
-    int r = probe->engine->ops->attach_data(container, data, &problem);
+    int r = probe->engine->ops->attach_data(container, data, NULL, &problem);
 
     close(data);
     left = count_entries("/proc/self/fd") - descriptors;
@@ -166,7 +166,7 @@ static void attach_packages(Probe *probe, Container *container)
     snprintf(names, sizeof(names), "%s", probe->packages);
     for (char *rest = names, *name; (name = strsep(&rest, ","));) {
         Problem problem = PROBLEM_NULL;
-        int r = probe->engine->ops->attach_packages(container, name, &problem);
+        int r = probe->engine->ops->attach_packages(container, name, NULL, &problem);
 
         say("packages", "%s %s", name, r < 0 ? problem.text : "ok");
     }

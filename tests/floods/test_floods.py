@@ -1,4 +1,4 @@
-"""A minute of `yes` through each door but the page, all at once: nobody on the host holds more and more.
+"""A minute of `yes` through each door, all at once: nobody on the host holds more and more.
 
 Doors that need packages which this Python lacks are left out. LIMPET_TEST_SECONDS makes it longer. What each holds is
 printed: -rP shows it."""
@@ -52,6 +52,10 @@ def asked(path, body, **headers):
     with httpx.stream("POST", URL + "/v1/sessions" + path, json=body, headers=headers, timeout=None, trust_env=False) as answer:
         for _ in answer.iter_bytes(): pass
     assert answer.status_code in (200, 201), answer
+
+def again_and_again(): # for doors that end a command which writes too much
+    begun = time.monotonic()
+    while time.monotonic() < begun + SECONDS: yield
 
 async def tool(server, name, **arguments):
     from mcp import Client
@@ -132,11 +136,63 @@ terminal = sandbox.pty.create(PtySize(24, 80), timeout=LONG)
 sandbox.pty.send_stdin(terminal.pid, f"{YES}; exit\\n".encode())
 terminal.wait(on_pty=len)
 """,
+    "inspect_ai": """
+from inspect_ai.util import OutputLimitExceededError
+from limpet.inspect_ai import LimpetConfig, LimpetSandboxEnvironment
+async def main():
+    made = await LimpetSandboxEnvironment.sample_init("flood", LimpetConfig(), {})
+    for _ in again_and_again():
+        try: await made["default"].exec(["yes"])
+        except OutputLimitExceededError: pass
+    await LimpetSandboxEnvironment.sample_cleanup("flood", None, made, False)
+asyncio.run(main())
+""",
+    "llm-sandbox": """
+from limpet.llm_sandbox import SandboxSession
+with SandboxSession(default_timeout=LONG) as session: session.execute_command(YES)
+""",
+    "OpenAI Agents": """
+from limpet.openai_agents import LimpetSandboxClient, LimpetSandboxClientOptions
+async def main():
+    client = LimpetSandboxClient()
+    async with await client.create(options=LimpetSandboxClientOptions()) as sandbox: await sandbox.exec(YES, timeout=LONG)
+    await client.delete(sandbox)
+asyncio.run(main())
+""",
+    "Pydantic AI": """
+from limpet.pydantic_ai import LimpetWorkspace
+from pydantic_ai.workspaces import WorkspaceOutputLimitError
+async def main():
+    workspace = LimpetWorkspace(name=NAME)
+    for _ in again_and_again():
+        try: await workspace.run("yes", shell=True)
+        except WorkspaceOutputLimitError: pass
+asyncio.run(main())
+""",
+    "smolagents": """
+from limpet.smolagents import LimpetExecutor
+with LimpetExecutor(timeout=LONG) as executor: executor(CELL)
+""",
+    "the page": """
+import pathlib
+from tests.browser.page import browser
+asked("", {"name": NAME})
+page = browser(pathlib.Path(os.environ["HOME"], "browser"), (1440, 1000))
+try:
+    page.get(f"{URL}/#{NAME}")
+    asked(f"/{NAME}/run", {"code": CELL, "timeout": LONG})
+    assert page.execute_script("return document.querySelector('.cells').innerText.includes('y\\\\ny')")
+finally:
+    page.quit()
+""",
 }
 
+GATEWAY = "msgspec"
 PACKAGES = {
-    "LangGraph": "langgraph", "deep agents": "deepagents", "MCP": "mcp", "MCP over HTTP": "starlette", "Jupyter": "jupyter_client",
-    "REST": "starlette", "REST, events": "starlette", "E2B": "e2b", "the gateway": "starlette",
+    "LangGraph": "langgraph", "deep agents": "deepagents", "MCP": "mcp", "MCP over HTTP": GATEWAY, "Jupyter": "jupyter_client",
+    "REST": GATEWAY, "REST, events": GATEWAY, "E2B": "e2b", "the gateway": GATEWAY,
+    "inspect_ai": "inspect_ai", "llm-sandbox": "llm_sandbox", "OpenAI Agents": "agents", "Pydantic AI": "pydantic_ai",
+    "smolagents": "smolagents", "the page": "selenium",
 }  # fmt: skip
 NAMES = [name for name in ("the controller", "the gateway", *DOORS) if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name])]
 

@@ -1,5 +1,9 @@
 """Callbacks while a call runs: text, displays, credit, nested requests, callbacks that raise."""
 
+import contextlib
+import gc
+import weakref
+
 import limpet
 import pytest
 from limpet._calls._stream import Stream
@@ -148,6 +152,29 @@ def test_a_callback_that_raises_interrupts_the_call(session, controller, error):
     assert caught.value.limpet_result.status == "interrupted"
     run_id = controller.bodies("run")[0]["run_id"]
     assert controller.bodies("interrupt") == controller.bodies("result") == [{"run_id": run_id}]
+
+
+class Holding:
+    """A callback with much in its memory."""
+
+    def __call__(self, text):
+        raise ValueError(text)
+
+
+def test_what_a_callback_that_raises_holds_goes_at_once(session, controller):
+    controller.on("run", lambda request: request.send(*out(b"x")))
+    controller.on("interrupt", lambda request: request.reply(interrupted=True))
+    controller.on("result", lambda request: request.reply(record=fake.record(status="interrupted")))
+    callback = Holding()
+    held = weakref.ref(callback)
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            session.run("1", on_stdout=callback)
+        del callback
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ static int ask(LauncherKind kind, const Schema *schema, const void *body, Proble
 {
     IpcAnswer answer _cleanup_(ipc_answer_deinit) = IPC_ANSWER_NULL;
 
-    return launcher_ask(&launcher, kind, schema, body, -1, &answer, problem);
+    return launcher_ask(&launcher, kind, schema, body, &answer, problem);
 }
 
 static int make(void *userdata, const char *id, DiskSize size, Problem *problem)

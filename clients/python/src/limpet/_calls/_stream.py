@@ -96,6 +96,7 @@ class Stream:
 
     def end(self) -> None:
         """Nobody waits for the call any more."""
+        self.failure = None  # whose frames hold this: both go at once
         if self.asking is not None:
             self.asking.end()
 

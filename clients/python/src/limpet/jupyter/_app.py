@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import types
 from typing import Any
 
 import zmq
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.thread import CONTROL_THREAD_NAME
 from traitlets import Type
 
 from .._adapters.arguments import WrongOption
@@ -16,43 +18,28 @@ from . import _options
 from ._kernel import LimpetKernel
 
 UNREAD = 256  # messages that a listener may leave unread; text comes in pieces of 64 KiB
-PATIENCE_MS = 5000  # with one that reads nothing
+PATIENCE = 30.0  # seconds with one that reads nothing
+PAUSE = 0.01  # between two looks whether it has read
 
 
 class SharedSocket:
     """A socket that several threads send on. ipykernel has a thread for that, which each message must wake.
 
     Whoever sends waits for listeners that have much unread: one that is slow misses nothing, and little is held for
-    it. One that reads nothing for long misses what comes until it reads again.
+    it. One that reads nothing for long misses what comes until it has read half of that, and nobody waits for it.
     """
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
-        socket.sndhwm, socket.sndtimeo = UNREAD, PATIENCE_MS
-        self._wait(True)
+        socket.sndhwm = UNREAD
+        socket.setsockopt(zmq.XPUB_NODROP, True)
         self._lock = threading.Lock()
         self._holds = False
-        self._held: list[Any] = []
+        self._held: list[tuple[Any, dict[str, Any]]] = []
 
     def hold(self) -> None:
         """The next message goes out together with the one behind it: whoever listens wakes once for both."""
         self._holds = True
-
-    def be_patient(self) -> None:
-        """Waits for everybody again."""
-        with self._lock:
-            self._wait(True)
-
-    def _wait(self, wait: bool) -> None:
-        if not self._socket.closed:
-            self._socket.setsockopt(zmq.XPUB_NODROP, wait)
-
-    def _send(self, message: Any, how: dict[str, Any]) -> None:
-        try:
-            self._socket.send_multipart(message, **how)
-        except zmq.Again:
-            self._wait(False)
-            self._socket.send_multipart(message, **how)
 
     def send_multipart(self, message: Any, **how: Any) -> None:
         """Nothing once it is closed: the control thread may have one more status to tell."""
@@ -60,10 +47,37 @@ class SharedSocket:
             self._held.append((message, how))
             if self._holds:
                 self._holds = False
-            elif not self._socket.closed:
-                for each, its in self._held:
-                    self._send(each, its)
-                self._held.clear()
+                return
+            held, self._held = self._held, []
+        for each, its in held:
+            self._send(each, its)
+
+    def _send(self, message: Any, how: dict[str, Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not self._reaches_all(message, how):
+            if threading.current_thread().name == CONTROL_THREAD_NAME:
+                return  # nobody needs its statuses, and interrupts are not to wait
+            if time.monotonic() > end:
+                self._send_to_others(message, how)
+                return
+            time.sleep(PAUSE)
+
+    def _reaches_all(self, message: Any, how: dict[str, Any]) -> bool:
+        """Whether it is sent. A listener that has missed something does not count until it has read."""
+        with self._lock:
+            try:
+                if not self._socket.closed:
+                    self._socket.send_multipart(message, zmq.DONTWAIT, **how)
+            except zmq.Again:
+                return False
+            return True
+
+    def _send_to_others(self, message: Any, how: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._socket.closed:
+                self._socket.setsockopt(zmq.XPUB_NODROP, False)
+                self._socket.send_multipart(message, **how)
+                self._socket.setsockopt(zmq.XPUB_NODROP, True)
 
     def close(self) -> None:
         with self._lock:

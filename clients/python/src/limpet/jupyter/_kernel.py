@@ -86,8 +86,6 @@ class LimpetKernel(Kernel):  # type: ignore[misc]
         """That the kernel is busy with a cell is told together with the cell's input, which comes next."""
         if status == "busy" and channel == "shell" and self._is_shown(self.get_parent("shell")):
             self.iopub_socket.hold()
-        if channel == "shell":
-            self.iopub_socket.be_patient()
         super()._publish_status(status, channel, parent)
 
     @staticmethod
