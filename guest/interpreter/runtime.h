@@ -22,6 +22,7 @@ typedef struct RuntimeObjects {
     PyObject *describe_error;
     PyObject *keep_error;
     PyObject *holders;
+    PyObject *programs; /* weak references to what subprocess has started */
     PyObject *describe;
     PyObject *fingerprints;
     PyObject *listing;

@@ -35,6 +35,21 @@ def test_number_of_a_process_that_has_ended_is_nobodys(running):
     assert running.value("running.is_alive()") is True
 
 
+@pytest.mark.parametrize("branched", [False, True])
+def test_program_has_ended_in_a_copy(session, branched):
+    session.run("import os, signal, subprocess\nrunning, ended = subprocess.Popen(['sleep', '1000']), subprocess.Popen(['true']); ended.wait()")
+    copy = session.checkpoint().restore(branched)
+    assert copy.value("running.kill(), running.wait(), running.poll(), ended.wait()") == (None, -9, -9, 0)
+    assert copy.run("os.kill(running.pid, signal.SIGKILL)").error["name"] == "ProcessLookupError"
+    assert session.value("running.poll(), running.kill(), running.wait()") == (None, None, -9)
+
+
+def test_programs_that_nobody_knows_any_more_are_forgotten(session):
+    session.run("import subprocess\nfor _ in range(3): subprocess.run(['true'])")
+    assert session.value("from limpet_runtime import hooks; len(hooks.programs)") == 0
+    assert session.value("import inspect; list(inspect.signature(subprocess.Popen).parameters)[:2]") == ["args", "bufsize"]
+
+
 def test_other_processes_are_as_they_were(running):
     copy = running.checkpoint().restore().checkpoint().restore()
     assert copy.value("ended.is_alive(), ended.exitcode, ended.join(), unstarted.exitcode") == (False, 0, None, None)

@@ -58,20 +58,28 @@ static bool is_number(PyObject *dict, const char *name, long *ret)
     return *ret > 0;
 }
 
+/* Takes an object of subprocess, or one that multiprocessing has for a process that was started. */
+static void end_program(PyObject *program)
+{
+    _pyref_ PyObject *dict = stored(program);
+    long number;
+
+    if (!dict || PyDict_GetItemString(dict, "returncode") != Py_None || !is_number(dict, "pid", &number))
+        return;
+    set_number(dict, "returncode", -SIGKILL);
+    set_number(dict, "pid", NUMBER_MAX + number);
+}
+
 /* A process that was not started yet is started by the copy, and one that has ended is waited for by it. */
 static void end_process(PyObject *process)
 {
     _pyref_ PyObject *dict = stored(process);
-    _pyref_ PyObject *started = dict ? stored(PyDict_GetItemString(dict, "_popen")) : NULL;
     long number;
 
     if (dict && is_number(dict, "_parent_pid", &number))
         set_number(dict, "_parent_pid", getpid());
-    if (!started || PyDict_GetItemString(started, "returncode") != Py_None)
-        return;
-    set_number(started, "returncode", -SIGKILL);
-    if (is_number(started, "pid", &number))
-        set_number(started, "pid", NUMBER_MAX + number);
+    if (dict)
+        end_program(PyDict_GetItemString(dict, "_popen"));
 }
 
 /* Takes a WeakSet. */
@@ -161,8 +169,21 @@ static void forget_executor(const char *module_name)
     forget(module && PyModule_Check(module) ? PyModule_GetDict(module) : NULL, "_executor");
 }
 
+static void end_programs(PyObject *references)
+{
+    _pyref_ PyObject *all = references && PyDict_Check(references) ? PyDict_Values(references) : NULL;
+
+    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(all); i++) {
+        _pyref_ PyObject *program = referent(PyList_GET_ITEM(all, i));
+
+        end_program(program);
+    }
+    PyErr_Clear();
+}
+
 void children_end(void)
 {
+    end_programs(runtime.programs);
     end_processes(of_module("multiprocessing.process", "_dangling"));
     end_pools(of_module("multiprocessing.util", "_finalizer_registry"));
     forget_server(of_module("multiprocessing.forkserver", "_forkserver"));

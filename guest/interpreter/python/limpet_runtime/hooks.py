@@ -75,6 +75,27 @@ def add_main(data, spawn):
     limpet_workers.add_main(data, spawn)
 
 
+# Programs that subprocess has started, which copies of the interpreter do not have: there they have ended. Python would take them for
+# such that ended well.
+
+programs = {}  # id: weak reference
+
+
+def adapt_subprocess(subprocess):
+    import _weakref
+
+    kind = subprocess.Popen
+
+    def __new__(cls, *args, **kwargs):
+        self = super(kind, cls).__new__(cls)
+        key = id(self)
+        programs[key] = _weakref.ref(self, lambda _: programs.pop(key, None))
+        return self
+
+    __new__.__wrapped__ = kind.__init__  # for who asks for its arguments
+    kind.__new__ = __new__
+
+
 # module: what to do before and after it is executed
 ADAPT = {
     "asyncio": (None, aio.adapt_asyncio),
@@ -83,6 +104,7 @@ ADAPT = {
     "matplotlib.font_manager": (figures.offer_font_cache, figures.adapt_fonts),
     "matplotlib.pyplot": (None, figures.adapt_pyplot),
     "multiprocessing.spawn": (None, adapt_spawn),
+    "subprocess": (None, adapt_subprocess),
     "IPython.core.display_functions": (None, display.adapt_ipython),
     **{name: (None, adapt) for name, adapt in figures.ADAPT.items()},
 }
