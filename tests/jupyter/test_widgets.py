@@ -8,14 +8,28 @@ import pytest
 from limpet.jupyter import _frame, _widgets
 from tests.support.jupyter import FIGURES
 
+from .conftest import Notebook
+
 BEGIN = f"import sys; sys.path.insert(1, {str(FIGURES)!r})\nimport ipywidgets as w"
 CONTROLS = "@jupyter-widgets/controls"
 
 
 @pytest.fixture
-def notebook(own_notebook):
+def own(own_notebook):
+    """For tests that count its cells, go back, or ask for all of its widgets."""
+    return begun(own_notebook())
+
+
+@pytest.fixture(scope="module")
+def notebook(install, preloaded):
+    """Shared: each test has its widgets anew."""
+    notebook = begun(Notebook(preloaded=preloaded))
+    yield notebook
+    notebook.end(now=True)
+
+
+def begun(notebook):
     assert FIGURES, "sessions find no ipywidgets: scripts/environment figures"
-    notebook = own_notebook()
     notebook.run(BEGIN)
     return notebook
 
@@ -58,12 +72,12 @@ def test_a_widget_is_moved_and_heard(notebook):
     assert moved.result == "5" and {"value": 5} in states(moved.shown)
 
 
-def test_what_a_widget_does_is_no_cell(notebook):
-    model, _ = opened(notebook.run("s = w.IntSlider(); s"), "IntSliderModel")
-    change(notebook, model, value=1)
-    change(notebook, model, value=2)
-    assert notebook.run("s.value").reply["execution_count"] == 3
-    history = notebook.run("%limpet history").of("display_data")[0]["data"]["text/plain"]
+def test_what_a_widget_does_is_no_cell(own):
+    model, _ = opened(own.run("s = w.IntSlider(); s"), "IntSliderModel")
+    change(own, model, value=1)
+    change(own, model, value=2)
+    assert own.run("s.value").reply["execution_count"] == 3
+    history = own.run("%limpet history").of("display_data")[0]["data"]["text/plain"]
     assert history.count("In [") == 3 and "call" not in history
 
 
@@ -71,7 +85,7 @@ def test_errors_and_interrupts_of_a_callback(notebook):
     cell = notebook.run("def fail(c):\n    1/0\ns = w.IntSlider(); s.observe(fail, 'value'); s")
     model, _ = opened(cell, "IntSliderModel")
     (error,) = [content for kind, content in change(notebook, model, value=4) if kind == "error"]
-    assert error["ename"] == "ZeroDivisionError" and "<cell 2>" in "".join(error["traceback"])
+    assert error["ename"] == "ZeroDivisionError" and f"<cell {cell.reply['execution_count']}>" in "".join(error["traceback"])
     notebook.run("s.unobserve_all()\ndef endless(c):\n    print('on')\n    while True: pass\ns.observe(endless, 'value')")
     message = notebook.client.session.msg(
         "comm_msg", {"comm_id": model, "data": {"method": "update", "state": {"value": 5}, "buffer_paths": []}}
@@ -85,35 +99,35 @@ def test_errors_and_interrupts_of_a_callback(notebook):
     assert notebook.run("s.value").result == "5"
 
 
-def test_after_a_rollback(notebook):
-    first, _ = opened(notebook.run("s = w.IntSlider(); s"), "IntSliderModel")
-    notebook.run("%limpet checkpoint before")
-    cell = notebook.run("late = w.Text()\nlate")
+def test_after_a_rollback(own):
+    first, _ = opened(own.run("s = w.IntSlider(); s"), "IntSliderModel")
+    own.run("%limpet checkpoint before")
+    cell = own.run("late = w.Text()\nlate")
     late, _ = opened(cell, "TextModel")
     shown = cell.of("display_data")[0]["transient"]["display_id"]
-    notebook.run("s.value = 7")
-    back = notebook.run("%limpet rollback before")
+    own.run("s.value = 7")
+    back = own.run("%limpet rollback before")
     now = {content["comm_id"]: content["data"]["state"] for kind, content in back.shown if kind == "comm_msg"}
     assert now[first]["value"] == 0
     assert now[late]["disabled"] and "stale" in now[late]["tooltip"]
     (update,) = back.of("update_display_data")
     assert update["transient"]["display_id"] == shown and "This widget is stale" in update["data"]["text/plain"]
-    assert change(notebook, late, value="x") == []
-    change(notebook, first, value=3)
-    assert notebook.run("s.value").result == "3"
+    assert change(own, late, value="x") == []
+    change(own, first, value=3)
+    assert own.run("s.value").result == "3"
 
 
-def test_after_a_crash_and_a_reset(notebook, limpetd):
-    model, _ = opened(notebook.run("s = w.IntSlider(); s"), "IntSliderModel")
-    notebook.run("s.value = 2")
-    notebook.run("%limpet checkpoint before-the-crash")  # a busy machine may not have had time for one
-    crash = notebook.run("import os; os.abort()")
+def test_after_a_crash_and_a_reset(own, limpetd):
+    model, _ = opened(own.run("s = w.IntSlider(); s"), "IntSliderModel")
+    own.run("s.value = 2")
+    own.run("%limpet checkpoint before-the-crash")  # a busy machine may not have had time for one
+    crash = own.run("import os; os.abort()")
     assert "as call" in crash.stderr
-    change(notebook, model, value=6)
-    assert notebook.run("s.value").result == "6"
+    change(own, model, value=6)
+    assert own.run("s.value").result == "6"
     with limpetd.client() as client:
-        client.attach(notebook.run("%limpet branch").stdout.split()[-1]).reset()
-    assert "This widget is stale" in str(notebook.run("1").of("update_display_data"))
+        client.attach(own.run("%limpet branch").stdout.split()[-1]).reset()
+    assert "This widget is stale" in str(own.run("1").of("update_display_data"))
 
 
 def test_output_goes_where_it_is_wanted(notebook):
@@ -125,7 +139,7 @@ def test_output_goes_where_it_is_wanted(notebook):
     assert kinds == ["comm_msg", "stream", "display_data", "error", "comm_msg", "stream"]
     assert [state["msg_id"] for state in states(told.shown)] == [request, ""]
     error = told.shown[3][1]
-    assert error["ename"] == "ZeroDivisionError" and "<cell 3>" in "".join(error["traceback"])
+    assert error["ename"] == "ZeroDivisionError" and f"<cell {told.reply['execution_count']}>" in "".join(error["traceback"])
 
 
 def test_what_is_large_goes_both_ways(notebook):
@@ -140,10 +154,10 @@ def test_what_is_large_goes_both_ways(notebook):
     assert notebook.run("import os; [n for n in os.listdir() if n.startswith('.jupyter-')]").result == "[]"
 
 
-def test_a_page_that_is_loaded_again_gets_all(notebook):
-    model, _ = opened(notebook.run("h = w.HTML('<script>1</script>'); h"), "HTMLModel")
-    send(notebook, "comm_open", "c" * 32, {}, target_name="jupyter.widget.control", metadata={"version": "1.0.0"})
-    told = send(notebook, "comm_msg", "c" * 32, {"method": "request_states"})
+def test_a_page_that_is_loaded_again_gets_all(own):
+    model, _ = opened(own.run("h = w.HTML('<script>1</script>'); h"), "HTMLModel")
+    send(own, "comm_open", "c" * 32, {}, target_name="jupyter.widget.control", metadata={"version": "1.0.0"})
+    told = send(own, "comm_msg", "c" * 32, {"method": "request_states"})
     (answer,) = [content["data"] for kind, content in told if kind == "comm_msg"]
     row = answer["states"][model]
     assert row["model_name"] == "HTMLModel" and row["model_module"] == CONTROLS
