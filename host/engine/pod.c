@@ -2,7 +2,9 @@
  * somebody else, such as a kubelet, starts that container and has mounted the places of the session in it.
  * The guest waits until CURRENT in the directory of links leads to the directory of its session. There it
  * opens ALIVE, a pipe that nobody writes to: whoever holds the other end is told by the kernel when the guest
- * is gone, and a controller that takes over finds out whether it still lives. */
+ * is gone, and a controller that takes over finds out whether it still lives. Where ENDED is, no session
+ * comes any more: a guest that starts then ends by itself, as a signal that reaches process 1 too early is
+ * lost. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +26,7 @@
 #include "proto/base/clock.h"
 
 #define CURRENT ".current"
+#define ENDED   ".ended"
 #define ALIVE   "alive"
 
 #define LOOK_NSEC (20 * NSEC_PER_MSEC)
@@ -35,6 +38,7 @@ typedef struct PodEngine {
     LoopIdle sweep_idle;
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
+    char ended[PATH_MAX]; /* path of ENDED; empty: no guest was shown a session */
 } PodEngine;
 
 typedef struct PodContainer {
@@ -107,6 +111,8 @@ static int container_new(PodContainer **ret, PodEngine *pod, const ContainerSpec
     container->file.fd = -1;
     snprintf(container->alive, PATH_MAX, "%s/" ALIVE, spec->link_dir);
     snprintf(container->current, PATH_MAX, "%.*s/" CURRENT, parent, spec->link_dir);
+    snprintf(pod->ended, PATH_MAX, "%.*s/" ENDED, parent, spec->link_dir);
+    unlink(pod->ended);
     *ret = container;
     return 0;
 }
@@ -425,7 +431,9 @@ static int pod_open(Loop *loop, const EngineConfig *config, Engine **ret, Proble
 static void pod_close(Engine *engine)
 {
     PodEngine *pod = container_of(engine, PodEngine, engine);
+    int fd = *pod->ended ? open(pod->ended, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444) : -1;
 
+    close_fd(&fd);
     loop_idle_remove(&pod->sweep_idle);
     free(pod);
 }

@@ -82,6 +82,18 @@ def test_a_guest_that_dies_takes_the_session_along(fleet, cluster):
             session.run("x")
 
 
+def test_a_guest_that_starts_as_its_pod_ends_is_ended_by_nobody(fleet, standin):
+    """It is process 1 of its container, and is not told to end before it listens for that."""
+    fleet().open("ended").close()
+    pod = standin.running["limpet-ended"]
+    standin.until_over("limpet-ended")
+    guest = pod._start_guest()
+    try:
+        assert guest.wait(PATIENCE) == 0
+    finally:
+        guest.kill()
+
+
 def test_without_a_claim_a_drain_is_told(fleet, cluster):
     session = fleet().open("drained")
     session.run("x = 1")

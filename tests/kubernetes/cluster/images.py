@@ -59,6 +59,8 @@ def limpet(layer):
             if not library.startswith((standard, packages)):
                 add(layer, library)
     add(layer, sys.executable, "/usr/bin/python3")
+    add(layer, sys.executable, f"/usr/bin/python{sysconfig.get_python_version()}")  # of the engine local, as is env
+    add(layer, "/usr/bin/env")
     add(layer, standard)
     add(layer, packages, there)
     for part in ("CMakeLists.txt", "clients/python/src/limpet"):

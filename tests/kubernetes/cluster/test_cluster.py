@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 import limpet
+from tests.kubernetes.standin import PROGRAMS
+from tests.support.web import get, serving
 
-from .real import GATEWAY, PODS
+from .real import GATEWAY, NODE, PODS
 
 MANY = 20
 
@@ -28,14 +30,17 @@ def test_the_manifest_is_taken_without_a_warning(real, gateways):
 
 
 @contextlib.contextmanager
-def closed_network():
-    """What a policy without egress comes to, which nothing enforces here: pods answer, and begin nothing."""
-    rule = ["PREROUTING", "--source", PODS, "--match", "conntrack", "--ctstate", "NEW", "--jump", "DROP"]
-    subprocess.run(["iptables", "--table", "mangle", "--append", *rule], check=True)
-    try:
+def closed_network(*open_to):
+    """What a policy without egress comes to, or with egress to these alone, which nothing enforces here: pods answer, and begin
+    nothing else.
+    """
+    new = ["--match", "conntrack", "--ctstate", "NEW", "--jump"]
+    rules = [[*way, *new, "ACCEPT"] for way in open_to] + [["--source", PODS, *new, "DROP"]]
+    with contextlib.ExitStack() as stack:
+        for rule in rules:
+            subprocess.run(["iptables", "--table", "mangle", "--append", "PREROUTING", *rule], check=True)
+            stack.callback(subprocess.run, ["iptables", "--table", "mangle", "--delete", "PREROUTING", *rule], check=True)
         yield
-    finally:
-        subprocess.run(["iptables", "--table", "mangle", "--delete", *rule], check=True)
 
 
 def test_a_pod_serves_only_where_its_network_is_closed(fleet, real):
@@ -45,6 +50,23 @@ def test_a_pod_serves_only_where_its_network_is_closed(fleet, real):
     real.until_gone()
     with closed_network():
         assert pods.open("closed").run("6 * 7").result == "42"
+
+
+def test_a_session_goes_through_limpet_egress_where_its_network_is_closed(fleet, real, monkeypatch):
+    real.until_egress()
+    monkeypatch.setenv("LIMPET_EGRESS_KEY", str(real.egress_key))
+    service = real.get("service", "limpet-egress")["spec"]["clusterIP"]
+    (pod,) = real.get("pods", "--selector", "app.kubernetes.io/component=egress")["items"]
+    egress = pod["status"]["podIP"]
+    ways = [["--source", egress], ["--destination", service, "--protocol", "tcp", "--dport", "7311"]]
+    with closed_network(*ways), serving(host=NODE) as server:
+        session = fleet(network_proof="ask").open("behind", network={"allow": [server.address]})
+        assert get(session, f"http://{server.address}/")[0] == 200
+        direct = f"import socket\nsocket.create_connection(({NODE!r}, {server.server_port}), 2)"
+        assert session.run(direct).error.name == "TimeoutError"
+        strange = f"import socket\nc = socket.create_connection(({service!r}, 7311))\nc.sendall(bytes([0, 0, 0, 4]) + b'AAAA')\nc.recv(200)"
+        assert "another key has sealed them" in session.run(strange).check().result
+    assert server.requests == ["/"]
 
 
 def test_a_quota_is_told(fleet, real):
@@ -161,6 +183,47 @@ def test_open_sessions_go_on_without_the_api_server(fleet):
         with pytest.raises(limpet.Unavailable, match="does not answer"):
             pods.open("new")
     assert session.run("x").result == "41"
+
+
+CONTROLLER = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: limpet}
+spec:
+  selector: {matchLabels: {app: limpet}}
+  template:
+    metadata: {labels: {app: limpet}}
+    spec:
+      securityContext: {runAsUser: 1000}
+      containers:
+      - name: limpet
+        image: limpet.test/limpet:1
+        imagePullPolicy: Never
+        command: [limpetd, --engine, local]
+        env:
+        - {name: HOME, value: /tmp}
+        - {name: XDG_RUNTIME_DIR, value: /tmp}
+        readinessProbe: {exec: {command: [limpet, ls]}, timeoutSeconds: 10}
+"""
+
+
+def test_the_controller_of_a_deployment_is_dialled(real, monkeypatch):
+    real.apply(CONTROLLER)
+    try:
+        real.kubectl("rollout", "status", "deployment/limpet", "--timeout=170s")
+        monkeypatch.setenv("KUBECONFIG", real.administrator)
+        with limpet.Client("kubernetes://here/sandboxes") as client, client.open("dialled") as session:
+            assert session.run("x = 41; x + 1").result == "42"
+            session.put(b"put", "f.txt")
+            assert session.run("open('f.txt').read()").result == "'put'"
+        said = subprocess.run(
+            [PROGRAMS / "limpet", "--connect", "kubernetes://here/sandboxes", "run", "-c", "6 * 7"], capture_output=True, text=True, timeout=170
+        )
+        assert (said.returncode, said.stdout.strip()) == (0, "42"), said.stderr
+        with pytest.raises(limpet.Unavailable, match="nowhere"), limpet.Client("kubernetes://here/nowhere") as client:
+            client.open("lost")
+    finally:
+        real.kubectl("delete", "deployment", "limpet")
 
 
 AGENTS = "agents"

@@ -37,10 +37,14 @@ VARIABLE = "LIMPET_POD_"
 _STATE = "/var/lib/limpet"
 _PLAIN = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 
-# The controller leads it to the session; the pipe tells the controller when this container has ended.
+# The controller leads it to the session, or says that none comes. The pipe tells the controller when this container has
+# ended.
 _START = """\
 trap exit TERM
-until cd /run/limpet/.current 2>/dev/null && exec 9<alive; do sleep 0.05; done
+until cd /run/limpet/.current 2>/dev/null && exec 9<alive; do
+    [ ! -e /run/limpet/.ended ] || exit 0
+    sleep 0.05
+done
 exec prlimit --core=0 --nofile=1024:4096 --memlock=65536 --msgqueue=0 -- /usr/lib/limpet/limpet-guest --link .
 """
 _ENVIRONMENT = {
