@@ -170,13 +170,26 @@ uint64_t memory_hash(const void *bytes, size_t n)
     return mix(BASIS, bytes, n);
 }
 
+static uint64_t add_word(uint64_t sum, uint64_t word)
+{
+    return ((sum << 5 | sum >> 59) ^ word) * PRIME;
+}
+
+/* Several at a time: each step of one sum waits for the step before. */
 uint64_t memory_sum(uint64_t sum, const void *bytes, size_t n)
 {
     const uint64_t *words = bytes;
+    uint64_t sums[4] = {sum, 1, 2, 3};
+    size_t i = 0;
 
-    for (size_t i = 0; i < n / sizeof(*words); i++)
-        sum = ((sum << 5 | sum >> 59) ^ words[i]) * PRIME;
-    return sum;
+    for (; i + 4 <= n / sizeof(*words); i += 4)
+        for (size_t j = 0; j < 4; j++)
+            sums[j] = add_word(sums[j], words[i + j]);
+    for (; i < n / sizeof(*words); i++)
+        sums[0] = add_word(sums[0], words[i]);
+    for (size_t j = 1; j < 4; j++)
+        sums[0] = add_word(sums[0], sums[j]);
+    return sums[0];
 }
 
 /* ---- files ---- */

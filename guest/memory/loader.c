@@ -46,8 +46,6 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 #define MAPS_SIZE (64u << 10)
 
-#define PIECE_SIZE ((size_t)256 << 10)
-
 /* A smaller file is read in a moment, and leaves the disk. */
 #define MAPPED_LEAST ((uint64_t)16 << 20)
 
@@ -72,7 +70,7 @@ static struct {
     size_t n;
     ReadPart parts[PARTS];
     char maps[MAPS_SIZE];
-    _Alignas(8) uint8_t piece[PIECE_SIZE];
+    _Alignas(8) uint8_t piece[MEMORY_PIECE];
     _Alignas(16) char stack[32u << 10];
 } loader;
 
@@ -322,7 +320,7 @@ static void check_contents(void)
     if (is_of_this_boot())
         return;
     while (at < end) {
-        size_t n = end - at < PIECE_SIZE ? end - at : PIECE_SIZE;
+        size_t n = end - at < MEMORY_PIECE ? end - at : MEMORY_PIECE;
 
         require(read_at(loader.piece, n, at), "it cannot be read");
         sum = memory_sum(sum, loader.piece, n);

@@ -15,6 +15,9 @@
 
 #define MEMORY_PAGE 4096u
 
+/* The sum is computed of pieces of this size, and of a last one that may be smaller. */
+#define MEMORY_PIECE ((size_t)256 << 10)
+
 /* Mark of the format. A file is not meant to be read by another version of Limpet: the mappings say whose it
  * is. */
 #define MEMORY_MAGIC "limpet memory 2"
@@ -120,7 +123,7 @@ uint64_t memory_hash(const void *bytes, size_t n);
  * libraries have the id of their build, or where there is no such id the time of its last change, too. */
 uint64_t memory_file_hash(const void *page, size_t n, const struct stat *st);
 
-/* Goes on with the sum of what comes before; `n` is a multiple of 8. */
+/* Goes on with the sum of the pieces before; `n` is a multiple of 8. */
 uint64_t memory_sum(uint64_t sum, const void *bytes, size_t n);
 
 /* Computes the hashes of this process, whose vDSO is there. */

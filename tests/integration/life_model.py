@@ -162,6 +162,7 @@ class LifeModel(StateModel):
         if sleeps:
             line.family.checkpoints.clear()
             line.replace(line.variables, frozenset())
+            line.after[line.execution_count - 1] = dict(line.variables)  # it woke with the count of the call before
         self.do_read(line)
 
     def do_kill_supervisor(self, line):

@@ -1,11 +1,12 @@
 """Sessions that a client puts to sleep."""
 
 import os
+import signal
 
 import limpet
 import pytest
 
-from .killed import Asking, go, host, supervisors, wait_for  # noqa: F401
+from .killed import Asking, children, go, host, number_inside, supervisor, supervisors, wait_for  # noqa: F401
 from .test_idle import PLACE, SHARED, SLOW, idle, row, times_woken, wait_gone  # noqa: F401
 
 EVERYTHING = """
@@ -166,6 +167,21 @@ def test_what_became_of_the_variables_before_is_told_after_it(host, idle, mode, 
     assert (result.status, result.state, result.epoch) == ("ok", state, 2)
     assert (result.result, result.restored) == (left, [])
     assert session.run("globals().get('n', 0)").state == "kept"
+
+
+def test_nothing_is_lost_with_an_interpreter_that_ends_before_there_is_a_copy(host, idle):
+    session = idle(ttl=600, checkpoint="always")
+    inside = session.run("import os\nsquares = (n * n for n in range(9)); next(squares)\nos.getpid()").result
+    session.run("next(squares)").check()
+    assert session.exec(["kill", "-STOP", inside]).ok
+    sleeping = Asking(session.sleep)
+    wait_for(lambda: os.path.exists(host.files(session.name, PLACE)))
+    [interpreter] = [pid for pid in children(supervisor(host, session.name)) if number_inside(pid) == [inside]]
+    os.kill(int(interpreter), signal.SIGKILL)
+    sleeping.result()
+    wait_gone(host, session)
+    result = session.run("next(squares)")
+    assert (result.result, result.state, result.restored) == ("1", "rolled_back", [])
 
 
 def test_what_was_written_before_is_told_after_it(host, idle):

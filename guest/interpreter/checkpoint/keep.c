@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -32,7 +31,8 @@
  */
 #define GAP_MAX ((uint64_t)16 * MEMORY_PAGE)
 
-#define PIECE_SIZE ((size_t)256 << 10)
+/* Bytes around an address on the stack, or of a thread's variables, that are in use. */
+#define USED_SIZE ((size_t)64 << 10)
 
 /* The loader calls beginning on a stack of its own, as the copy's is in use below `here`. */
 static struct {
@@ -49,13 +49,12 @@ static struct {
     MemoryMapping *mappings;
     MemoryRun *runs;
     char *text;
-    uint8_t *piece;   /* of the file, as it is read again */
+    uint8_t *piece;   /* about to be written */
+    size_t filled;    /* bytes of it */
     uint64_t content; /* bytes of all runs */
     uint64_t shared;
     int pagemap;
     const char *why;
-    size_t parts_n;
-    struct iovec parts[IOV_MAX];
 } found;
 
 static int refuse(int error, const char *why)
@@ -70,7 +69,7 @@ static int take_room(void)
 {
     static const size_t sizes[] = {MEMORY_FILES_MAX * sizeof(MemoryFile),
                                    MEMORY_MAPPINGS_MAX * sizeof(MemoryMapping),
-                                   MEMORY_RUNS_MAX * sizeof(MemoryRun), MEMORY_TEXT_MAX, PIECE_SIZE};
+                                   MEMORY_RUNS_MAX * sizeof(MemoryRun), MEMORY_TEXT_MAX, MEMORY_PIECE};
     size_t all = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4];
     char *at = (char *)MEMORY_INDEX_START; /* NOLINT */
 
@@ -355,119 +354,123 @@ static int find_all(void)
 
 /* Writing */
 
-static int write_parts(int fd)
+static int write_all(int fd, const void *bytes, size_t n)
 {
-    struct iovec *part = found.parts;
-    size_t left = found.parts_n;
-
-    found.parts_n = 0;
-    while (left > 0) {
-        ssize_t n = writev(fd, part, (int)left);
-
-        if (n <= 0)
-            return refuse(n < 0 ? -errno : -EIO, "it cannot be written");
-        for (; left > 0 && (size_t)n >= part->iov_len; part++, left--)
-            n -= (ssize_t)part->iov_len;
-        if (left > 0) {
-            part->iov_base = (char *)part->iov_base + n;
-            part->iov_len -= (size_t)n;
-        }
+    for (ssize_t done; n > 0; bytes = (const char *)bytes + done, n -= (size_t)done) {
+        done = write(fd, bytes, n);
+        if (done <= 0)
+            return refuse(done < 0 ? -errno : -EIO, "it cannot be written");
     }
     return 0;
 }
 
-static int write_run(int fd, const MemoryRun *run)
+static int write_piece(int fd, const void *bytes, size_t n)
 {
-    found.parts[found.parts_n++] = (struct iovec){(void *)run->start, run->size}; /* NOLINT */
-    return found.parts_n == ARRAY_SIZE(found.parts) ? write_parts(fd) : 0;
+    found.filled = 0;
+    found.head.sum = memory_sum(found.head.sum, bytes, n);
+    return write_all(fd, bytes, n);
 }
 
-/* Memory that may not be read, such as what guards something, has contents that count. */
-static int write_unreadable(int fd, const MemoryMapping *mapping, const MemoryRun *runs)
+static bool overlaps(const void *piece, const void *used, size_t before, size_t after)
 {
-    void *start = (void *)mapping->start; /* NOLINT */
-    size_t size = mapping->end - mapping->start;
-    int r = write_parts(fd);
+    uintptr_t start = (uintptr_t)piece, at = (uintptr_t)used;
 
-    if (r == 0 && mprotect(start, size, PROT_READ) < 0)
-        r = refuse(-errno, "memory cannot be read");
-    for (uint32_t i = 0; i < mapping->runs && r == 0; i++)
-        r = write_run(fd, &runs[i]);
-    if (r == 0)
-        r = write_parts(fd);
-    mprotect(start, size, mapping->prot);
+    return start < at + after && at - before < start + MEMORY_PIECE;
+}
+
+/* Returns whether what writes it changes it: on its stack, in the variables of its thread, or its own. */
+static bool is_in_use(const void *piece)
+{
+    return overlaps(piece, __builtin_frame_address(0), USED_SIZE, USED_SIZE) ||
+           overlaps(piece, __builtin_thread_pointer(), USED_SIZE, USED_SIZE) ||
+           overlaps(piece, &found, 0, sizeof(found));
+}
+
+/* Collects pieces. The sum is of what is written: a piece is copied before unless all of it `stays` as it is.
+ */
+static int put(int fd, const void *bytes, uint64_t n, bool stays)
+{
+    int r = 0;
+
+    for (size_t part; n > 0 && r == 0; bytes = (const char *)bytes + part, n -= part) {
+        part = MIN(n, MEMORY_PIECE - found.filled);
+        if (stays && part == MEMORY_PIECE && !is_in_use(bytes)) {
+            r = write_piece(fd, bytes, part);
+            continue;
+        }
+        memcpy(found.piece + found.filled, bytes, part);
+        found.filled += part;
+        if (found.filled == MEMORY_PIECE)
+            r = write_piece(fd, found.piece, MEMORY_PIECE);
+    }
     return r;
 }
 
-static int write_contents(int fd)
+/* Memory that may not be read, such as what guards something, has contents that count. */
+static int put_mapping(int fd, const MemoryMapping *mapping, const MemoryRun *runs)
+{
+    void *start = (void *)mapping->start; /* NOLINT */
+    size_t size = mapping->end - mapping->start;
+    bool opens = mapping->runs > 0 && !(mapping->prot & PROT_READ);
+    bool stays = mapping->kind != MEMORY_SHARED; /* with the live interpreter */
+    int r = 0;
+
+    if (opens && mprotect(start, size, PROT_READ) < 0)
+        return refuse(-errno, "memory cannot be read");
+    for (uint32_t i = 0; i < mapping->runs && r == 0; i++)
+        r = put(fd, (const void *)runs[i].start, runs[i].size, stays); /* NOLINT */
+    if (opens)
+        mprotect(start, size, mapping->prot);
+    return r;
+}
+
+static int put_contents(int fd)
 {
     const MemoryRun *runs = found.runs;
     int r = 0;
 
     for (uint32_t i = 0; i < found.head.mappings && r == 0; i++) {
-        const MemoryMapping *mapping = &found.mappings[i];
-
-        if (mapping->runs > 0 && !(mapping->prot & PROT_READ))
-            r = write_unreadable(fd, mapping, runs);
-        else
-            for (uint32_t j = 0; j < mapping->runs && r == 0; j++)
-                r = write_run(fd, &runs[j]);
-        runs += mapping->runs;
+        r = put_mapping(fd, &found.mappings[i], runs);
+        runs += found.mappings[i].runs;
     }
-    return r < 0 ? r : write_parts(fd);
+    return r;
 }
 
-static int write_index(int fd)
+static int put_index(int fd)
 {
+    static const uint8_t padding[MEMORY_PAGE];
     const MemoryHead *head = &found.head;
-    const MemoryHead none = {0};
     const struct iovec parts[] = {
-        {(void *)&none, sizeof(none)},
         {found.files, head->files * sizeof(*found.files)},
         {found.mappings, head->mappings * sizeof(*found.mappings)},
         {found.runs, head->runs * sizeof(*found.runs)},
         {found.text, head->text},
     };
-    uint64_t size = memory_index_size(head);
+    size_t left = memory_index_size(head) - sizeof(*head);
+    int r = 0;
 
-    memcpy(found.parts, parts, sizeof(parts));
-    found.parts_n = ARRAY_SIZE(parts);
-    int r = write_parts(fd);
-    if (r == 0 && lseek(fd, (off_t)size, SEEK_SET) < 0)
-        r = refuse(-errno, "it cannot be written");
-    return r;
-}
-
-/* Reads what is in the file: the part that this process uses has changed while it was written. */
-static int sum_file(int fd, uint64_t *ret)
-{
-    uint64_t at = sizeof(found.head);
-
-    for (*ret = 0; at < found.head.size;) {
-        size_t n = (size_t)MIN(PIECE_SIZE, found.head.size - at);
-
-        if (pread(fd, found.piece, n, (off_t)at) != (ssize_t)n)
-            return refuse(-EIO, "it cannot be read");
-        *ret = memory_sum(*ret, found.piece, n);
-        at += n;
+    for (size_t i = 0; i < ARRAY_SIZE(parts) && r == 0; i++) {
+        r = put(fd, parts[i].iov_base, parts[i].iov_len, true);
+        left -= parts[i].iov_len;
     }
-    return 0;
+    return r < 0 ? r : put(fd, padding, left, true);
 }
 
 /* The head comes last: a file that has one is whole, and remains so until the machine fails. */
 static int write_file(int fd)
 {
-    MemoryHead *head = &found.head;
+    const MemoryHead none = {0}, *head = &found.head;
     struct statvfs disk;
 
-    head->size = memory_index_size(head) + found.content;
     if (fstatvfs(fd, &disk) < 0 || (uint64_t)disk.f_bavail * disk.f_frsize < head->size + (head->size >> 3))
         return refuse(-ENOSPC, "the disk of the session has no room for it");
-    int r = write_index(fd);
+    int r = write_all(fd, &none, sizeof(none));
     if (r == 0)
-        r = write_contents(fd);
+        r = put_index(fd);
     if (r == 0)
-        r = sum_file(fd, &head->sum);
+        r = put_contents(fd);
+    if (r == 0 && found.filled > 0)
+        r = write_piece(fd, found.piece, found.filled);
     if (r == 0 && pwrite(fd, head, sizeof(*head), 0) != sizeof(*head))
         r = refuse(-EIO, "it cannot be written");
     return r;
@@ -494,6 +497,7 @@ static void describe(void)
         if ((uintptr_t)vdso == mapping->start)
             head->fit = memory_fit(vdso, mapping->end - mapping->start);
     }
+    head->size = memory_index_size(head) + found.content;
     head->clock = clock_now();
     memcpy(head->magic, MEMORY_MAGIC, sizeof(MEMORY_MAGIC));
     head->thread = (uintptr_t)__builtin_thread_pointer();
@@ -518,7 +522,7 @@ static int keep_in(int directory)
     int fd, r;
 
     unlinkat(directory, KEEP_NAME, 0);
-    fd = openat(directory, KEEP_NAME, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = openat(directory, KEEP_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return refuse(-errno, "the file cannot be made");
     r = take_room();

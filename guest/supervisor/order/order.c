@@ -419,12 +419,23 @@ static bool has_listener(Orders *orders)
     return false;
 }
 
+/* The interpreter has ended before there was a copy of it. Another one is on its way, or there. */
+static bool is_of_another(const Order *order)
+{
+    return !branch_is_ready(order->branch) || order->branch->epoch != order->frozen_epoch;
+}
+
+/* Takes one that is to be saved again, of the interpreter that follows on one that has ended: that has the
+ * state that there is. */
 static bool has_checkpoint(Orders *orders)
 {
-    const Checkpoint *checkpoint = orders->order.checkpoint;
+    Order *order = &orders->order;
+    const Checkpoint *checkpoint = order->checkpoint;
 
-    if (!checkpoint)
-        do_without_checkpoint(orders, orders->order.trouble);
+    if (!checkpoint && order->moves && is_of_another(order))
+        order_take_checkpoint(orders, order->kind, order->taken);
+    else if (!checkpoint)
+        do_without_checkpoint(orders, order->trouble);
     return checkpoint && !checkpoint_is_pending(checkpoint);
 }
 
@@ -511,9 +522,16 @@ static bool may_reuse(const Order *order)
 static void freeze(Orders *orders)
 {
     Order *order = &orders->order;
+    int r;
 
+    order->frozen_epoch = order->branch->epoch;
     order->implicit = !may_reuse(order);
-    if (order->implicit && branch_freeze(order->branch, order->kind, order->name, order->trouble) < 0) {
+    r = order->implicit ? branch_freeze(order->branch, order->kind, order->name, order->trouble) : 0;
+    if ((r == -EPIPE || r == -ECONNRESET) && order->moves) { /* the loop tells of its end at once */
+        order_await(orders, AWAITS_LISTENER, freeze);
+        return;
+    }
+    if (r < 0) {
         do_without_checkpoint(orders, order->trouble);
         return;
     }

@@ -34,6 +34,7 @@ typedef struct Order {
     uint64_t checkpoint_number;    /* rollback, load: of the checkpoint to go back to */
     uint64_t execution_count;      /* load: of the call whose state is loaded */
     uint64_t epoch;                /* of the branch when its interpreter was asked */
+    uint64_t frozen_epoch;         /* the same, for the checkpoint */
     Checkpoint *checkpoint;        /* the checkpoint it uses or takes; NULL again when that is gone */
     CheckpointKind kind;           /* of the checkpoint that it takes */
     bool implicit;                 /* the checkpoint was taken for this order only */
