@@ -373,7 +373,7 @@ def test_where_it_cannot_be_woken_it_sleeps_on(host, idle, tmp_path):
 @pytest.fixture
 def guest(monkeypatch, tmp_path):
     """Where the engine local finds the supervisor."""
-    path = tmp_path / "guest"
+    path = tmp_path / "limpet-guest"
     path.symlink_to(shutil.which(os.environ.get("LIMPET_GUEST", "limpet-guest"), path=os.environ["LIMPET_BUILD"]))
     monkeypatch.setenv("LIMPET_GUEST", str(path))
     return path
