@@ -167,6 +167,7 @@ static int name_parts(Paths *paths, const Options *options)
     return asprintf(&paths->journals, "%s/journals", paths->state_dir) < 0 ||
                    asprintf(&paths->ended, "%s/ended", paths->state_dir) < 0 ||
                    asprintf(&paths->templates, "%s/templates", paths->state_dir) < 0 ||
+                   asprintf(&paths->images, "%s/images", paths->state_dir) < 0 ||
                    name_links(paths, options) < 0
                ? -ENOMEM
                : 0;
@@ -211,6 +212,7 @@ void paths_deinit(Paths *paths)
     free(paths->journals);
     free(paths->ended);
     free(paths->templates);
+    free(paths->images);
     free(paths->links);
     free(paths->socket);
     free(paths->guest);

@@ -14,13 +14,13 @@ typedef struct Paths {
     gid_t group;       /* members may use it, too: root's only; or NO_GROUP */
     char *state_dir;   /* absolute; 0700, or 0710 for the group, as are sessions and outputs in it */
     char *runtime_dir; /* absolute, 0700: this controller's part of the runtime directory */
-    char *journals, *ended, *templates, *links; /* in these two, as this process reaches them */
-    char *socket;                               /* where clients connect */
-    char *authorized_keys;                      /* of clients on other machines */
-    char *guest;                                /* the limpet-guest program for the local engine */
-    char owner[17];                             /* names this state directory on container labels */
-    int lock;                                   /* held as long as the controller lives */
-    pid_t pid;                                  /* holder of the lock, by which others know this controller */
+    char *journals, *ended, *templates, *images, *links; /* in these two, as this process reaches them */
+    char *socket;                                        /* where clients connect */
+    char *authorized_keys;                               /* of clients on other machines */
+    char *guest;                                         /* the limpet-guest program for the local engine */
+    char owner[17];                                      /* names this state directory on container labels */
+    int lock;                                            /* held as long as the controller lives */
+    pid_t pid; /* holder of the lock, by which others know this controller */
 } Paths;
 
 #define PATHS_NULL ((Paths){.group = NO_GROUP, .lock = -1})

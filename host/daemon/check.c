@@ -14,6 +14,7 @@ EngineConfig engine_config(const Paths *paths, const Options *options)
 {
     return (EngineConfig){
         .state_dir = paths->state_dir,
+        .images = paths->images,
         .runtime_dir = paths->runtime_dir,
         .owner = paths->owner,
         .oci_runtime = options->oci_runtime,

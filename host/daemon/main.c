@@ -47,9 +47,9 @@ static bool separate_is_due(const Options *options)
 #define READABLE "/proc", "/sys/fs/cgroup", "/usr", "/etc/localtime", "/dev/null"
 
 /* From now on by a handle: the controller may not pass what is above. */
-static int hold(char **path)
+static int hold(char **path, int flags)
 {
-    int fd = open(*path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(*path, O_PATH | O_DIRECTORY | O_CLOEXEC | flags);
     char *held;
 
     if (fd < 0)
@@ -61,19 +61,22 @@ static int hold(char **path)
     return 0;
 }
 
-/* The launcher has made the directories. */
+/* The launcher has made the directories, but that of images, which may also be a link of root's. */
 static int become_controller(const HelperOrders *orders, const Options *options, Paths *paths,
                              Problem *problem)
 {
     const char *certificates = options->package_certificates;
-    int r = hold(&paths->journals);
+    int r = hold(&paths->journals, O_NOFOLLOW);
 
     if (r == 0)
-        r = hold(&paths->ended);
+        r = hold(&paths->ended, O_NOFOLLOW);
     if (r == 0)
-        r = hold(&paths->templates);
+        r = hold(&paths->templates, O_NOFOLLOW);
     if (r == 0)
-        r = hold(&paths->links);
+        r = hold(&paths->links, O_NOFOLLOW);
+    mkdir(paths->images, 0755);
+    if (r == 0)
+        r = hold(&paths->images, 0);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "the controller's directories cannot be opened: %s",
                            strerror(-r));

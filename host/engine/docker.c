@@ -175,18 +175,19 @@ static bool image_is_valid(const char *image)
     return true;
 }
 
-static const char *docker_default_image(Engine *engine)
+/* Names are the daemon's tags, which are not asked for. */
+static const char *docker_image(Engine *engine, const char *name)
 {
     const char *configured = container_of(engine, DockerEngine, engine)->config.image;
 
-    return *configured ? configured : DOCKER_DEFAULT_IMAGE;
+    return *name ? name : *configured ? configured : DOCKER_DEFAULT_IMAGE;
 }
 
 static int docker_create(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events,
                          void *userdata, Container **ret, Problem *problem)
 {
     DockerEngine *docker = container_of(engine, DockerEngine, engine);
-    const char *image = *spec->image ? spec->image : docker_default_image(engine);
+    const char *image = docker_image(engine, spec->image);
     char *body _cleanup_(freep) = NULL, data[PATH_MAX] = "", view[PATH_MAX];
     char reference[DOCKER_NAME_SIZE + sizeof(DOCKER_REPOSITORY)];
     DockerContainer *container;
@@ -457,6 +458,6 @@ const EngineOps engine_docker = {
     .time = docker_time,
     .set_idle = docker_set_idle,
     .groups = docker_groups,
-    .default_image = docker_default_image,
+    .image = docker_image,
     .check = docker_check,
 };

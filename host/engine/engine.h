@@ -74,7 +74,8 @@ typedef enum ContainerLimit {
 
 /* Configuration that an engine is made with; strings outlive it. */
 typedef struct EngineConfig {
-    const char *state_dir;   /* of the controller: images are in state_dir/images/NAME/rootfs */
+    const char *state_dir;   /* of the controller */
+    const char *images;      /* images/NAME/rootfs is one */
     const char *runtime_dir; /* small files that need not survive a reboot */
     const char *owner;
     const char *oci_runtime;   /* "runc", "crun", "runsc" or a path */
@@ -156,9 +157,9 @@ struct EngineOps {
     /* Returns the ContainerLimits that its containers are not held to. NULL: they are held to all. */
     unsigned (*not_enforced)(const Engine *engine);
 
-    /* The name of the default image, "" when there is known to be none. The text lives until the next call.
-     */
-    const char *(*default_image)(Engine *engine);
+    /* The name of the image that another name of it stands for now, "" for the default one; "" when there is
+     * known to be none. The text lives until the next call. */
+    const char *(*image)(Engine *engine, const char *name);
 
     /* Says what this host can and cannot do. Blocking is allowed; no engine need be open. */
     void (*check)(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),

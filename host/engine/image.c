@@ -18,16 +18,17 @@ static bool name_is_valid(const char *name)
     return true;
 }
 
-void image_default(const EngineConfig *config, char *ret, size_t size)
+void image_resolve(const EngineConfig *config, const char *name, char *ret, size_t size)
 {
     char path[PATH_MAX], target[PATH_MAX];
-    const char *name;
     ssize_t n;
 
-    snprintf(ret, size, "%s", config->image);
-    if (*ret)
+    if (!*name)
+        name = config->image;
+    snprintf(ret, size, "%s", name);
+    if (*name && !name_is_valid(name))
         return;
-    snprintf(path, sizeof(path), "%s/images/default", config->state_dir);
+    snprintf(path, sizeof(path), "%s/%s", config->images, *name ? name : "default");
     n = readlink(path, target, sizeof(target) - 1);
     if (n <= 0)
         return;
@@ -46,7 +47,7 @@ int image_find(const EngineConfig *config, const char *name, char **ret_rootfs, 
     struct stat st;
 
     if (*name == '\0') {
-        image_default(config, fallback, sizeof(fallback));
+        image_resolve(config, name, fallback, sizeof(fallback));
         name = fallback;
     }
     if (*name == '\0')
@@ -55,7 +56,7 @@ int image_find(const EngineConfig *config, const char *name, char **ret_rootfs, 
     if (!name_is_valid(name))
         return problem_set(problem, ERR_BAD_REQUEST,
                            "'%s' is not a valid image name; use letters, digits and . _ : -", name);
-    if (asprintf(&path, "%s/images/%s/rootfs", config->state_dir, name) < 0)
+    if (asprintf(&path, "%s/%s/rootfs", config->images, name) < 0)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     rootfs = realpath(path, NULL); /* an alias is a link, and runc takes none */
     if (!rootfs || stat(rootfs, &st) < 0 || !S_ISDIR(st.st_mode))

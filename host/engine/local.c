@@ -449,9 +449,9 @@ static void local_close(Engine *engine)
     free(local);
 }
 
-static const char *local_default_image(Engine *engine)
+static const char *local_image(Engine *engine, const char *name)
 {
-    return "";
+    return name;
 }
 
 static void local_check(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
@@ -492,6 +492,6 @@ const EngineOps engine_local = {
     .set_idle = local_set_idle,
     .groups = local_groups,
     .not_enforced = local_not_enforced,
-    .default_image = local_default_image,
+    .image = local_image,
     .check = local_check,
 };

@@ -467,11 +467,11 @@ static unsigned oci_not_enforced(const Engine *engine)
     return container_of(engine, OciEngine, engine)->limits ? 0 : LIMIT_ON_MEMORY | LIMIT_ON_CPUS;
 }
 
-static const char *oci_default_image(Engine *engine)
+static const char *oci_image(Engine *engine, const char *name)
 {
     OciEngine *oci = container_of(engine, OciEngine, engine);
 
-    image_default(&oci->config, oci->image, sizeof(oci->image));
+    image_resolve(&oci->config, name, oci->image, sizeof(oci->image));
     return oci->image;
 }
 
@@ -493,6 +493,6 @@ const EngineOps engine_oci = {
     .set_idle = oci_set_idle,
     .groups = oci_groups,
     .not_enforced = oci_not_enforced,
-    .default_image = oci_default_image,
+    .image = oci_image,
     .check = oci_check,
 };

@@ -392,9 +392,9 @@ static unsigned pod_not_enforced(const Engine *engine)
     return LIMIT_ON_PIDS;
 }
 
-static const char *pod_default_image(Engine *engine)
+static const char *pod_image(Engine *engine, const char *name)
 {
-    return "";
+    return name;
 }
 
 /* ---- the engine ---- */
@@ -472,6 +472,6 @@ const EngineOps engine_pod = {
     .set_idle = pod_set_idle,
     .groups = pod_groups,
     .not_enforced = pod_not_enforced,
-    .default_image = pod_default_image,
+    .image = pod_image,
     .check = pod_check,
 };

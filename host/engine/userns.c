@@ -170,14 +170,12 @@ static int check_way(const char *directory, Problem *problem)
 
 static int check_all(int map, const EngineConfig *config, Problem *problem)
 {
-    char images[PATH_MAX];
     int r;
 
     if (map < 0)
         return problem_set(problem, ERR_ENGINE_ERROR, "the kernel makes no user namespace: %s",
                            strerror(-map));
-    snprintf(images, sizeof(images), "%s/images", config->state_dir);
-    r = check_mapping(map, images, problem);
+    r = check_mapping(map, config->images, problem);
     if (r == 0)
         r = check_lists(config->runtime_dir, problem);
     if (r == 0)
@@ -241,13 +239,12 @@ static const char *below(const char *path, const char *directory)
 /* There may be no images yet when it is opened. Their paths are without links. */
 static int mount_images(Userns *userns)
 {
-    char path[PATH_MAX], real[PATH_MAX];
+    char real[PATH_MAX];
     int r;
 
     if (*userns->images)
         return 0;
-    snprintf(path, sizeof(path), "%s/images", userns->config->state_dir);
-    if (!realpath(path, real))
+    if (!realpath(userns->config->images, real))
         return -errno;
     r = mount_mapped(userns, real);
     if (r == 0)

@@ -325,7 +325,7 @@ static int make_request(Install *install, const Sandbox *sandbox)
 {
     const Sandboxes *all = install->all->sandboxes;
     IndexUrl index = package_index_url(all->options);
-    const char *image = *sandbox->options.image ? sandbox->options.image : sandboxes_image(all);
+    const char *image = sandboxes_image(all, sandbox->options.image);
     const struct {
         const void *bytes;
         size_t size;

@@ -354,7 +354,7 @@ static void begin(Launcher *launcher, const LauncherRequest *request, int socket
         .engine = text_of(launcher->engine->ops->name),
         .isolates = launcher->engine->ops->isolates,
         .first_process = launcher->engine->ops->peer_is_first_process,
-        .image = text_of(launcher->engine->ops->default_image(launcher->engine)),
+        .image = text_of(launcher->engine->ops->image(launcher->engine, "")),
         .no_disks = text_of(*launcher->no_disks ? launcher->no_disks : NULL),
     };
     const int given[] = {launcher->clients.fd, launcher->door.keys};

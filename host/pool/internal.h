@@ -38,7 +38,7 @@ typedef struct PoolKind {
     MemoryImage *memory;    /* with which its spares begin; NULL: none. Its own reference */
     MemoryCopy copy;        /* of the next one */
     Spare *writer;          /* whose memory is being copied; NULL: none */
-    char image[256];        /* the default when the spare was made that has written it */
+    char image[256];        /* of the spare that has written it */
     unsigned misfits;       /* as in Pool: after some of them there is no memory */
 } PoolKind;
 
@@ -50,7 +50,7 @@ struct Spare {
     Template *template; /* as the kind's: its sandbox points into it */
     Sandbox *sandbox;
     uint64_t ready;  /* clock_now() when it was; 0 until then */
-    char image[256]; /* the default at its birth */
+    char image[256]; /* what its name stood for at its birth */
     Problem failure; /* why it is of no use, where that is known */
     char *traceback; /* of its setup code; or NULL */
 };

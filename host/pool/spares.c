@@ -78,11 +78,15 @@ static bool shares_memory(const PoolKind *kind)
     return strcmp(kind->pool->sandboxes->options->memory_images, "on") == 0 && kind->misfits < MISFITS_MAX;
 }
 
+/* The image that new spares have. */
+static const char *kind_image(const PoolKind *kind)
+{
+    return sandboxes_image(kind->pool->sandboxes, kind->options.image);
+}
+
 MemoryImage *kind_memory(const PoolKind *kind)
 {
-    bool outdated = !*kind->options.image && strcmp(kind->image, sandboxes_image(kind->pool->sandboxes)) != 0;
-
-    return shares_memory(kind) && !outdated ? kind->memory : NULL;
+    return shares_memory(kind) && strcmp(kind->image, kind_image(kind)) == 0 ? kind->memory : NULL;
 }
 
 static void on_copied(MemoryCopy *copy, MemoryImage *image)
@@ -140,12 +144,6 @@ static bool spare_is_alive(const Spare *spare)
     const pid_t pid = spare->sandbox->guest->credentials.pid;
 
     return pid == 0 || proc_is_alive(pid);
-}
-
-/* Its sandbox's default image is not that of its birth any more. */
-static bool spare_is_outdated(const Spare *spare)
-{
-    return strcmp(spare->image, sandboxes_image(spare->pool->sandboxes)) != 0;
 }
 
 void spare_forget(Spare *spare)
@@ -282,7 +280,7 @@ int spare_start(PoolKind *kind, Problem *problem)
     spare->pool = kind->pool;
     spare->kind = kind;
     spare->template = template_ref(kind->template);
-    snprintf(spare->image, sizeof(spare->image), "%s", sandboxes_image(kind->pool->sandboxes));
+    snprintf(spare->image, sizeof(spare->image), "%s", kind_image(kind));
     list_append(&kind->spares, &spare->in_kind);
     kind->pool->spares++;
     r = begin(spare, problem);
@@ -436,7 +434,7 @@ Spare *kind_find_ready(PoolKind *kind)
     Spare *spare;
 
     list_foreach (spare, &kind->spares, Spare, in_kind) {
-        bool outdated = !*kind->options.image && spare_is_outdated(spare);
+        bool outdated = strcmp(spare->image, kind_image(kind)) != 0;
 
         if (spare->ready == 0)
             continue;

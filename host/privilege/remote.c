@@ -344,14 +344,14 @@ static void remote_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
     remote_say(remote, LAUNCHER_SWEEP, SCHEMA(LauncherMsgNothing), &nothing);
 }
 
-/* Returns the default image. Where it may change meanwhile it is read here: from a file that everybody may
- * read. */
-static const char *remote_default_image(Engine *engine)
+/* Reads names here where they may get another meaning: from links that everybody may read. */
+static const char *remote_image(Engine *engine, const char *name)
 {
     Remote *remote = remote_of(engine);
 
-    if (strcmp(remote->name, "oci") == 0)
-        image_default(&remote->config, remote->image, sizeof(remote->image));
+    if (strcmp(remote->name, "oci") != 0)
+        return *name ? name : remote->image;
+    image_resolve(&remote->config, name, remote->image, sizeof(remote->image));
     return remote->image;
 }
 
@@ -379,7 +379,7 @@ static void remote_set_ops(Remote *remote, bool isolates, bool first_process)
         .time = remote_time,
         .set_idle = remote_set_idle,
         .groups = remote_groups,
-        .default_image = remote_default_image,
+        .image = remote_image,
     };
     remote->engine.ops = &remote->ops;
 }

@@ -38,9 +38,9 @@ const char *sandboxes_engine(const Sandboxes *all)
     return all->engine->ops->name;
 }
 
-const char *sandboxes_image(const Sandboxes *all)
+const char *sandboxes_image(const Sandboxes *all, const char *name)
 {
-    return all->engine->ops->default_image(all->engine);
+    return all->engine->ops->image(all->engine, name);
 }
 
 bool sandboxes_isolate(const Sandboxes *all)

@@ -51,7 +51,7 @@ uint64_t sandboxes_next_number(Sandboxes *all);
 
 /* Returns the name of the engine that clients are told. */
 const char *sandboxes_engine(const Sandboxes *all);
-const char *sandboxes_image(const Sandboxes *all); /* the default one, "" for none; until the next call */
+const char *sandboxes_image(const Sandboxes *all, const char *name); /* EngineOps.image() */
 bool sandboxes_isolate(const Sandboxes *all);
 
 /* Finds the names of the options that are limits and that nothing holds a session to. Returns how many. */

@@ -407,7 +407,7 @@ static int use_engine(Probe *probe, const EngineOps *ops)
         say("refused", "%s %s", error_name(problem.code), problem.text);
         return 0;
     }
-    say("default_image", "%s", ops->default_image(probe->engine));
+    say("default_image", "%s", ops->image(probe->engine, ""));
     if (strcmp(probe->mode, "sweep") == 0) {
         sweep_last(probe);
         r = loop_run(probe->loop);
@@ -444,6 +444,7 @@ int main(int argc, char **argv)
         .count = 1,
     };
     const char *owner = getenv("PROBE_OWNER");
+    char images[PATH_MAX];
 
     if (owner)
         probe.config.owner = probe.spec.owner = owner;
@@ -458,6 +459,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++)
         if (set(&probe, argv[i]) < 0)
             return 2;
+    snprintf(images, sizeof(images), "%s/images", probe.config.state_dir);
+    probe.config.images = images;
     log_setup("engine_probe", LOG_DEBUG);
     if (strcmp(probe.mode, "choose") == 0) {
         ops = engine_choose(&probe.config, &problem);

@@ -128,7 +128,7 @@ def test_containers_of_another_owner_are_not_swept(host, monkeypatch):
     assert host.probe("sweep")["swept"] == ["1"]
 
 
-@pytest.mark.proves("engine: default_image")
+@pytest.mark.proves("engine: image")
 def test_the_default_image_is_named(host):
     [name] = host.probe("sweep")["default_image"]
     assert name == {"oci": "tiny", "docker": "default"}[host.engine]

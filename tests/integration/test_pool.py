@@ -217,6 +217,31 @@ def test_many_at_once(own_limpetd, settings):
     assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
 
 
+@pytest.mark.parametrize("name", ["default", "mine"])
+def test_an_image_that_is_made_again_under_its_name(own_limpetd, settings, name):
+    """A spare of the image that had that name before is given to nobody."""
+    if not own_limpetd.isolates:
+        pytest.skip("needs an engine with images")
+    images = os.path.join(own_limpetd.directory, "state", "images")
+    image = os.path.realpath(os.path.join(images, os.environ.get("LIMPET_IMAGE", "default")))
+    os.unlink(images)
+    os.mkdir(images)
+    for link, target in {"one": image, "two": image, "default": "one", "mine": "one"}.items():
+        os.symlink(target, os.path.join(images, link))
+    settings(memory_images="off", image="")
+    pool = Pool(own_limpetd.start())
+    pool.ready()
+    options = {} if name == "default" else {"image": name}
+    with pool.client.open("a", **options):
+        pool.ready(1 + len(options))
+        os.symlink("two", os.path.join(images, "new"))
+        os.rename(os.path.join(images, "new"), os.path.join(images, name))
+        with pool.client.open("b", **options) as session:
+            assert not pool.was_claimed(session)
+    pool.client.close()
+    assert own_limpetd.stop() == 0 and own_limpetd.leftovers() == {}
+
+
 def test_opened_while_a_spare_is_being_born(own_limpetd, settings):
     pool = Pool(own_limpetd.start())
     wait_for(pool.spare_directories)

@@ -45,7 +45,7 @@ static void handle_hello(Front *front, Request *request, const msgpack_object_ma
         .peer = text_of("limpetd/" LIMPET_VERSION),
         .pid = (uint64_t)front->paths->pid,
         .engine = text_of(sandboxes_engine(sandboxes)),
-        .image = text_of(sandboxes_image(sandboxes)),
+        .image = text_of(sandboxes_image(sandboxes, "")),
         .features = value_texts(&known),
     };
     if (!sandboxes_isolate(sandboxes))
