@@ -174,6 +174,8 @@ sum(joblib.Parallel(n_jobs=2)(joblib.delayed(numpy.sum)(big) for _ in range(2)))
 @pytest.mark.parametrize("way", ["rollback", "branch", "fork"])
 def test_joblib_has_new_workers_where_its_own_are_gone(limpetd, way):
     """A copy of the interpreter neither waits for the workers of the one it was made from nor ends them."""
+    if not limpetd.isolates:
+        pytest.skip("joblib is in the image")
     code = "joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(-number) for number in range(4))"
     with limpetd.client() as client, client.open(memory="512m", cpus=1, checkpoint="always") as session:
         assert value(session, f"import joblib; {code}") == [0, 1, 2, 3]
