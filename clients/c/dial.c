@@ -336,7 +336,7 @@ static int say(const char *address, const char *why, Problem *problem)
     char hint[HINT_MAX + 1];
     int r = dial_arguments(&arguments, address, problem);
 
-    if (!arguments)
+    if (!arguments || !*arguments)
         return r;
     if (strcmp(arguments[0], "/bin/sh") == 0)
         return problem_set(

@@ -361,13 +361,12 @@ void oom_score_live(void)
  * this one lacks of the most that the other is granted, and it comes first until the other has more. */
 static int score_before_live(void)
 {
+    const uint64_t all = scores.memory, most = memory_limit_most();
     uint64_t held = 0;
 
-    if (scores.memory == 0 || memory_limit_most() == 0 || memory_limit_held(&held) < 0)
+    if (all == 0 || most == 0 || memory_limit_held(&held) < 0)
         return MOST;
-
-    uint64_t lacks = memory_limit_most() - MIN(held, memory_limit_most());
-    return scores.base + LIVE + (int)(MIN(lacks, scores.memory) * MOST / scores.memory);
+    return scores.base + LIVE + (int)(MIN(most - MIN(held, most), all) * MOST / all);
 }
 
 void oom_score_checkpoint(bool ends_first)

@@ -213,10 +213,10 @@ static void admit(Arrival *arrival)
 
     if (known && known->served->n >= CONNECTIONS_MOST)
         problem_set(&problem, ERR_LIMIT_REACHED, "it has too many connections");
-    if (problem.code != ERR_NONE)
-        refuse(fd, problem.text);
-    else
+    if (known && problem.code == ERR_NONE)
         caller_begin(known->served, fd);
+    else
+        refuse(fd, problem.text);
 }
 
 static void on_arrival_ready(LoopFile *file, uint32_t events)

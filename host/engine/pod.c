@@ -158,7 +158,7 @@ static int pod_create(Engine *engine, const ContainerSpec *spec, const Container
 
     if (r == 0)
         r = container_new(&container, pod, spec, events, userdata, problem);
-    if (r < 0)
+    if (!container)
         return r;
     r = show_to_guest(container, spec, problem);
     if (r < 0) {
@@ -191,7 +191,7 @@ static int pod_adopt(Engine *engine, const ContainerSpec *spec, const ContainerE
     PodContainer *container = NULL;
     int r = container_new(&container, pod, spec, events, userdata, problem);
 
-    if (r < 0)
+    if (!container)
         return r;
     meet_guest(container);
     loop_idle_add(pod->loop, &container->idle, on_adopted_idle);

@@ -516,8 +516,10 @@ int sessiondir_adopt(SessionDir *ret, const char *state_dir, const char *id, con
 {
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     SessionDir directory = SESSIONDIR_NULL;
-    int r = state < 0 ? -errno : set_paths(&directory, state_dir, id, ephemeral);
+    int r = state < 0 ? -errno : 0;
 
+    if (r == 0)
+        r = set_paths(&directory, state_dir, id, ephemeral);
     if (r == 0)
         r = make_published(&directory, state, published_id, reader);
     if (r == 0)

@@ -366,7 +366,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
         r = copy_options(&options, &sandbox->options, asked->ttl_action, data, problem);
     if (r == 0)
         r = session_start(&session, origin->all, &assignment, NULL, &options, problem);
-    if (r < 0)
+    if (!session)
         return r;
     load = order_new(sizeof(*load), &load_ops, session, NULL);
     if (!load) {

@@ -131,11 +131,11 @@ class Controller:
         }
         self.send(EXECUTE, body, id)
 
-    def record(self, id=1):
-        """Waits for the record; the events before it are in self.events."""
+    def record(self, id=1, timeout=0.0):
+        """Waits for the record of a call that has so long; the events before it are in self.events."""
         self.events = []
         while True:
-            kind, answered, body = self.receive()
+            kind, answered, body = self.receive(timeout + PATIENCE)
             assert answered == id
             if kind == EXECUTED:
                 return body
@@ -161,7 +161,7 @@ class Controller:
 
     def run(self, code, **options):
         self.start(code, **options)
-        return self.record(options.get("id", 1))
+        return self.record(options.get("id", 1), options.get("timeout", 0.0))
 
     def ask(self, kind, id=500, **body):
         """The answer to an order: the body of its reply, or (name, message) of the error."""

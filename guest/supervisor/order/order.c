@@ -366,7 +366,8 @@ void order_await(Orders *orders, OrderAwaits awaits, void (*next)(Orders *))
 
     orders->order.awaits = awaits;
     orders->order.next = next;
-    if ((awaits == AWAITS_INTERPRETER || awaits == AWAITS_LISTENER) && branch->state == BRANCH_EMPTY)
+    if (branch && (awaits == AWAITS_INTERPRETER || awaits == AWAITS_LISTENER) &&
+        branch->state == BRANCH_EMPTY)
         branch_start(branch);
     branches_changed(orders->branches);
 }
