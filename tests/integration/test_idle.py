@@ -564,7 +564,7 @@ def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
 
 
 def test_it_is_closed_while_it_wakes(host, idle):
-    session = saved(host, idle, SLOW_BACK)
+    session = saved(host, idle, SLOW_BACK, memory=False)
     with host.limpetd.client() as client:
         opening = Asking(client.attach, session.name)
         wait_for(lambda: row(host.client, session).status == "starting")
