@@ -294,10 +294,8 @@ static int act(Action action, Options *options)
     int report = -1, status;
 
     umask(022);
-    if (action == ACTION_EGRESS) {
-        raise_descriptor_limit();
+    if (action == ACTION_EGRESS)
         return serve_egress(options);
-    }
     if (paths_init(&paths, options, &problem) < 0)
         return complain(&problem);
     if (action == ACTION_CHECK)

@@ -25,8 +25,10 @@ static bool relay(Caller *caller, int from, int to, Buf *buf, uint64_t *count)
 {
     static uint8_t piece[PIECE];
 
-    for (int i = 0; i < PIECES && buf->size < ROOM; i++) {
-        ssize_t n = recv(from, piece, sizeof(piece), MSG_DONTWAIT);
+    const size_t room = caller_room(caller);
+
+    for (int i = 0; i < PIECES && buf->size < room; i++) {
+        ssize_t n = recv(from, piece, MIN(sizeof(piece), room - buf->size), MSG_DONTWAIT);
 
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
@@ -101,7 +103,7 @@ static void finish(Caller *caller)
 
 static void watch_peer(Caller *caller)
 {
-    bool reads = caller->out.size < ROOM && !caller->peer_ended;
+    bool reads = caller->out.size < caller_room(caller) && !caller->peer_ended;
 
     if (caller->peer.loop)
         loop_file_change(&caller->peer, (reads ? EPOLLIN : 0) | (caller->in.size > 0 ? EPOLLOUT : 0));
@@ -193,12 +195,22 @@ void caller_free(Caller *caller)
     list_remove(&caller->link);
     free(caller);
     served->n--;
+    served->egress->n--;
     served_look(served);
+}
+
+size_t caller_room(const Caller *caller)
+{
+    const Served *served = caller->served;
+    const size_t least = caller->state == READS_HEAD ? HEAD_MAX : ROOM_LEAST;
+    const size_t share = MIN(ROOM_OF_SANDBOX / served->n, ROOM_OF_ALL / served->egress->n);
+
+    return MIN(MAX(share, least), ROOM);
 }
 
 bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count)
 {
-    size_t room = ROOM - MIN(buf->size, ROOM);
+    size_t room = caller_room(caller) - MIN(buf->size, caller_room(caller));
     uint8_t *to = buf_reserve(buf, room);
     ssize_t n;
 
@@ -364,7 +376,7 @@ static void begin_relayed(Caller *caller, const NetworkBinding *relay)
 
 static uint32_t awaited(const Caller *caller)
 {
-    bool reads = caller->in.size < ROOM && !caller->in_ended;
+    bool reads = caller->in.size < caller_room(caller) && !caller->in_ended;
 
     switch (caller->state) {
     case DIALS:
@@ -416,7 +428,7 @@ void caller_go_on(Caller *caller)
          * already. */
         lives = buf_send(&caller->out, caller->file.fd) >= 0 && step(caller) &&
                 buf_send(&caller->out, caller->file.fd) >= 0;
-        if (lives && caller->state == EXCHANGES && caller->out.size < ROOM)
+        if (lives && caller->state == EXCHANGES && caller->out.size < caller_room(caller))
             exchange_has_room(caller);
         if (lives && caller->state == LINGERS)
             lives = linger(caller);
@@ -457,11 +469,31 @@ static void on_ready(LoopFile *file, uint32_t events)
     caller_go_on(caller);
 }
 
+/* Ends the connection that was used least lately, of the sandbox that has most of them, if there are as many
+ * as there may be: a sandbox that has few can always have another one. */
+static void make_room(const Egress *egress)
+{
+    Served *served, *greatest = NULL;
+    Caller *caller, *least = NULL;
+
+    if (egress->n < egress->most)
+        return;
+    list_foreach (served, (List *)&egress->served, Served, link)
+        if (!greatest || served->n > greatest->n)
+            greatest = served;
+    list_foreach (caller, &greatest->callers, Caller, link)
+        if (!least || caller->used < least->used)
+            least = caller;
+    caller_log(least, "makes room for others");
+    caller_free(least);
+}
+
 void caller_begin(Served *served, int fd)
 {
     const NetworkBinding *relay = network_relay(&served->network);
     Caller *caller = calloc(1, sizeof(*caller));
 
+    make_room(served->egress);
     if (!caller || loop_file_add(served->egress->loop, &caller->file, fd, EPOLLIN, on_ready) < 0) {
         close(fd);
         free(caller);
@@ -473,6 +505,7 @@ void caller_begin(Served *served, int fd)
     caller->began = clock_now();
     list_append(&served->callers, &caller->link);
     served->n++;
+    served->egress->n++;
     if (wait_for(caller) < 0)
         caller_free(caller);
     else if (relay)

@@ -201,20 +201,30 @@ static void refuse_all(Caller *caller)
     caller_refuse(caller, 503, "names cannot be looked up now");
 }
 
-static void begin_waiting(Served *served)
+static bool may_resolve(const Served *served)
 {
-    List *link = list_first(&served->waiting);
-    Dialling *dial = link ? list_entry(link, Dialling, link) : NULL;
+    return 2 * served->resolving < RESOLVERS - served->egress->resolving;
+}
+
+static void begin_waiting(Dialling *dial)
+{
     Caller *caller;
 
-    if (!dial || served->resolving >= RESOLVING_MOST)
-        return;
-    list_remove(link);
+    list_remove(&dial->link);
     if (begin(dial) == 0)
         return;
     caller = finish(dial);
     refuse_all(caller);
     caller_go_on(caller);
+}
+
+static void look(Egress *egress)
+{
+    Served *served;
+
+    list_foreach (served, &egress->served, Served, link)
+        while (!list_empty(&served->waiting) && may_resolve(served))
+            begin_waiting(list_entry(list_first(&served->waiting), Dialling, link));
 }
 
 static void on_resolve(WorkerJob *job)
@@ -256,11 +266,11 @@ static void on_resolved(WorkerJob *job)
         on_found(dial);
     else
         destroy(dial);
+    egress->resolving--;
     served = served_find(egress, number);
-    if (!served)
-        return;
-    served->resolving--;
-    begin_waiting(served);
+    if (served)
+        served->resolving--;
+    look(egress);
 }
 
 static int begin(Dialling *dial)
@@ -269,6 +279,7 @@ static int begin(Dialling *dial)
 
     dial->resolves = r == 0;
     dial->served->resolving += r == 0;
+    dial->egress->resolving += r == 0;
     return r;
 }
 
@@ -290,7 +301,7 @@ void dial_begin(Caller *caller)
     memcpy(dial->host, caller->host, sizeof(dial->host));
     list_init(&dial->link);
     caller->dial = dial;
-    if (served->resolving >= RESOLVING_MOST)
+    if (!may_resolve(served))
         list_append(&served->waiting, &dial->link);
     else if (begin(dial) < 0)
         refuse_all(finish(dial));

@@ -94,7 +94,7 @@ static bool body_ended(const Exchange *exchange)
 
 bool exchange_wants(const Caller *caller)
 {
-    return !body_ended(caller->exchange) && caller->exchange->body.size < ROOM;
+    return !body_ended(caller->exchange) && caller->exchange->body.size < caller_room(caller);
 }
 
 /* 0 or -EPROTO. */
@@ -134,7 +134,8 @@ void exchange_take_body(Caller *caller)
 /* There is room for more of it. */
 static void ask_for_more(Caller *caller)
 {
-    if (caller->file.loop && exchange_wants(caller) && !caller->in_ended && caller->in.size < ROOM)
+    if (caller->file.loop && exchange_wants(caller) && !caller->in_ended &&
+        caller->in.size < caller_room(caller))
         loop_file_change(&caller->file, caller->file.events | EPOLLIN);
 }
 
@@ -182,7 +183,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *userdata)
     Exchange *exchange = userdata;
     Caller *caller = exchange->caller;
 
-    if (caller->out.size >= ROOM) {
+    if (caller->out.size >= caller_room(caller)) {
         exchange->answer_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
@@ -371,6 +372,7 @@ static bool set_method(Exchange *exchange, const HttpHead *head)
 static void set_rest(Exchange *exchange)
 {
     CURL *easy = exchange->easy;
+    const long piece = MIN(PIECE, (long)caller_room(exchange->caller));
 
     curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->fields);
@@ -380,8 +382,8 @@ static void set_rest(Exchange *exchange)
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, PIECE);
-    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, PIECE);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, piece);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, piece);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);

@@ -14,17 +14,25 @@ typedef struct Outward Outward;
 /* Limits of one sandbox, at once. More waits where it came from. */
 #define CONNECTIONS_MOST 256u
 #define GATES_MOST       4u
-#define RESOLVING_MOST   16u
 
-/* Bytes held of one direction of a connection. */
-#define ROOM (256u << 10)
+/* Names looked up at once, each of which may take as long as a resolver is patient. A sandbox has half as
+ * many as are free: there is always one for the next. */
+#define RESOLVERS 48u
+
+/* Bytes held of one direction of a connection: less where there are many, of one sandbox or of all. */
+#define ROOM            (256u << 10)
+#define ROOM_LEAST      (16u << 10)
+#define ROOM_OF_SANDBOX (32u << 20)
+#define ROOM_OF_ALL     (64u << 20)
 
 typedef struct Egress {
     Loop *loop;
     Ipc ipc;
     Worker *resolvers;
+    size_t resolving; /* names */
     List served;
-    int error; /* why it ends */
+    size_t n, most; /* connections of all sandboxes */
+    int error;      /* why it ends */
 } Egress;
 
 /* A sandbox that is served. */
@@ -103,6 +111,8 @@ void caller_go_on(Caller *caller);
 void caller_log(const Caller *caller, const char *outcome);
 void caller_next(Caller *caller);            /* the answer is complete: another request, or the end */
 void tunnel_begin(Caller *caller, int peer); /* takes over the peer */
+/* Bytes that each direction of it may have waiting. */
+size_t caller_room(const Caller *caller);
 /* Receives into the buffer what there is room for. False: nothing more comes, ever. */
 bool receive(Caller *caller, int fd, Buf *buf, uint64_t *count);
 

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "host/egress/internal.h"
 #include "host/egress/protocol.h"
 #include "proto/base/log.h"
 #include "proto/base/fdio.h"
+#include "proto/base/program.h"
 
 #define SCHEMA_FILE "host/egress/protocol.def"
 #include "proto/schema/as_tables.h"
@@ -214,9 +216,6 @@ bool served_is_exhausted(const Served *served)
 
 /* ---- the controller ---- */
 
-/* Names looked up at once, each of which may take as long as a resolver is patient. */
-#define RESOLVERS 48
-
 static int begin_sandbox(Egress *egress, uint64_t number, Descriptors *descriptors, Served **ret)
 {
     int arrivals = descriptors_take(descriptors, 0);
@@ -301,10 +300,30 @@ static void end(Egress *egress)
     ipc_close(&egress->ipc);
 }
 
+/* Connections of all sandboxes. A connection and what it leads to take a descriptor each, and libcurl keeps
+ * some when they have been used. */
+#define CONNECTIONS_OF_ALL 4096u
+#define FDS_OF_EACH        3u
+#define FDS_BESIDE         320u
+
+/* Returns the number of connections that there are descriptors for. */
+static size_t count_connections(void)
+{
+    struct rlimit files;
+
+    raise_descriptor_limit();
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return CONNECTIONS_OF_ALL;
+    return files.rlim_cur > FDS_BESIDE + FDS_OF_EACH
+               ? MIN(CONNECTIONS_OF_ALL, (files.rlim_cur - FDS_BESIDE) / FDS_OF_EACH)
+               : 1;
+}
+
 int egress_begin(Egress *egress)
 {
     int r = loop_new(&egress->loop);
 
+    egress->most = count_connections();
     list_init(&egress->served);
     return r < 0 ? r : worker_new(&egress->resolvers, egress->loop, RESOLVERS, 0);
 }

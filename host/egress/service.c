@@ -7,6 +7,7 @@
 #include "host/egress/internal.h"
 #include "host/egress/protocol.h"
 #include "host/egress/sealed.h"
+#include "host/network/strangers.h"
 #include "proto/base/clock.h"
 #include "proto/base/fdio.h"
 #include "proto/base/log.h"
@@ -27,8 +28,8 @@ typedef struct EgressService {
     LoopFile listening;
     LoopTimer pause;
     LoopSignals signals;
-    List arrivals, known;
-    size_t n_arrivals;
+    Strangers arrivals;
+    List known;
     uint64_t last_number;
     char key_bytes[KEY_MOST];
     Text key;
@@ -36,7 +37,7 @@ typedef struct EgressService {
 
 /* A connection that has not said all of its rules. */
 typedef struct Arrival {
-    List link;
+    Stranger stranger;
     EgressService *service;
     LoopFile file;
     LoopTimer limit;
@@ -150,13 +151,6 @@ static Known *know(EgressService *service, Text sealed, Problem *problem)
 
 /* ---- connections ---- */
 
-static void look(EgressService *service)
-{
-    bool takes = service->n_arrivals < ARRIVALS_MOST && !loop_timer_is_set(&service->pause);
-
-    loop_file_change(&service->listening, takes ? EPOLLIN : 0);
-}
-
 /* Frees it; returns its descriptor. */
 static int arrival_free(Arrival *arrival)
 {
@@ -166,11 +160,9 @@ static int arrival_free(Arrival *arrival)
     loop_timer_cancel(&arrival->limit);
     if (arrival->file.loop)
         loop_file_remove(&arrival->file);
-    list_remove(&arrival->link);
+    strangers_remove(&service->arrivals, &arrival->stranger);
     buf_deinit(&arrival->in);
     free(arrival);
-    service->n_arrivals--;
-    look(service);
     return fd;
 }
 
@@ -237,6 +229,15 @@ static void on_arrival_ready(LoopFile *file, uint32_t events)
         close(arrival_free(arrival));
 }
 
+/* Code in a pod that connects again and again takes nothing from other pods. */
+static void make_room(EgressService *service)
+{
+    Stranger *excess = strangers_excess(&service->arrivals, ARRIVALS_MOST);
+
+    if (excess)
+        close(arrival_free(container_of(excess, Arrival, stranger)));
+}
+
 static void take_in(EgressService *service, int fd)
 {
     Loop *loop = service->egress.loop;
@@ -248,17 +249,17 @@ static void take_in(EgressService *service, int fd)
     }
     arrival->service = service;
     arrival->file.fd = fd;
-    list_append(&service->arrivals, &arrival->link);
-    service->n_arrivals++;
-    if (loop_file_add(loop, &arrival->file, fd, EPOLLIN, on_arrival_ready) < 0 ||
+    if (strangers_add(&service->arrivals, &arrival->stranger, fd) < 0 ||
+        loop_file_add(loop, &arrival->file, fd, EPOLLIN, on_arrival_ready) < 0 ||
         loop_timer_set(loop, &arrival->limit, clock_now() + ARRIVAL_SECONDS * NSEC_PER_SEC, on_arrival_late) <
             0)
         close(arrival_free(arrival));
+    make_room(service);
 }
 
 static void on_pause_over(LoopTimer *timer)
 {
-    look(container_of(timer, EgressService, pause));
+    loop_file_change(&container_of(timer, EgressService, pause)->listening, EPOLLIN);
 }
 
 static void on_connection(LoopFile *file, uint32_t events)
@@ -268,9 +269,10 @@ static void on_connection(LoopFile *file, uint32_t events)
 
     if (fd >= 0)
         take_in(service, fd);
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-        loop_timer_set(service->egress.loop, &service->pause, clock_now() + PAUSE_NSEC, on_pause_over);
-    look(service);
+    else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
+             loop_timer_set(service->egress.loop, &service->pause, clock_now() + PAUSE_NSEC, on_pause_over) ==
+                 0)
+        loop_file_change(&service->listening, 0);
 }
 
 /* ---- its beginning and end ---- */
@@ -313,10 +315,11 @@ static int begin(EgressService *service, int listening)
 
 static void end(EgressService *service)
 {
+    Stranger *arrival;
     List *link;
 
-    while ((link = list_first(&service->arrivals)))
-        close(arrival_free(list_entry(link, Arrival, link)));
+    while ((arrival = strangers_excess(&service->arrivals, 0)))
+        close(arrival_free(container_of(arrival, Arrival, stranger)));
     while ((link = list_first(&service->known)))
         known_free(list_entry(link, Known, link));
     explicit_bzero(service->key_bytes, sizeof(service->key_bytes));
@@ -328,7 +331,6 @@ int egress_service_run(int listening, const char *key, const Account *account, P
     Confinement rights = {.readable = {EGRESS_READABLE}, .dials = true, .keeps_account = !account};
     int r = read_key(&service, key, problem);
 
-    list_init(&service.arrivals);
     list_init(&service.known);
     if (account)
         rights.account = *account;

@@ -243,14 +243,14 @@ class Standin:
         self.egress_key = self.directory / "egress.key"
         self.egress_key.write_text(secrets["limpet-egress"]["key"])
 
-    def start_egress(self, key: pathlib.Path | None = None) -> None:
-        """As the manifest has it; instead of the one that runs."""
+    def start_egress(self, key: pathlib.Path | None = None, *before: str) -> None:
+        """As the manifest has it, by the command that is named before; instead of the one that runs."""
         self.stop_egress()
         containers = self.manifest["Deployment", "limpet-egress"]["spec"]["template"]["spec"]["containers"]
         places = {"limpetd": PROGRAMS / "limpetd", "tcp://*:7311": f"tcp://{self.address}:{self.egress_port}", "/etc/limpet/egress/key": key or self.egress_key}
         with open(self.directory / "egress.log", "ab") as log:
             self.egress = self.starter.submit(
-                subprocess.Popen, [str(places.get(word, word)) for word in containers[0]["command"]], stderr=log, preexec_fn=end_with_parent
+                subprocess.Popen, [*before, *(str(places.get(word, word)) for word in containers[0]["command"])], stderr=log, preexec_fn=end_with_parent
             ).result()
 
     def until_egress(self) -> None:

@@ -90,8 +90,8 @@ class Door:
         finally:
             context.destroy(linger=0)
 
-    def raw(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+    def raw(self, address="127.0.0.1"):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE, source_address=(address, 0))
 
 
 @contextlib.contextmanager

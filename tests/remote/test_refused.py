@@ -151,6 +151,35 @@ def test_a_flood_of_connections_is_bounded_and_nobody_local_notices():
                 assert time.monotonic() < end
 
 
+def is_open(stream):
+    """Whether the peer has not ended the connection, whatever it has said."""
+    stream.setblocking(False)
+    try:
+        while stream.recv(4096):
+            pass
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        pass
+    return False
+
+
+def test_strangers_of_one_address_leave_room_for_others():
+    """Each has five seconds to say who he is: nobody waits until they are over."""
+    most = 32
+
+    def others_are_served():
+        with contextlib.ExitStack() as stack:
+            quiet = [stack.enter_context(door.raw("127.0.0.3")) for _ in range(3)]
+            for _ in range(4 * most):
+                stack.enter_context(door.raw("127.0.0.2"))
+            stack.enter_context(door.client()).sessions()
+            return all(map(is_open, quiet))
+
+    with opened("--listen-connections", str(most)) as door:
+        wait_for(others_are_served)
+
+
 def test_one_who_does_not_read_loses_his_connection_and_nobody_else(own_door):
     with own_door.client() as client, client.open("other") as other, own_door.peer(ahead=1) as peer:
         pid = own_door.process()

@@ -148,7 +148,7 @@ static bool take_event(Door *door)
         memcpy(&event, zmq_msg_data(&head), sizeof(event));
         memcpy(&value, (char *)zmq_msg_data(&head) + sizeof(event), sizeof(value));
         if (event == ZMQ_EVENT_ACCEPTED)
-            line_begin(door, (int)value, "");
+            line_begin(door, (int)value);
         else if (event == ZMQ_EVENT_DISCONNECTED)
             line_end(door, (int)value);
     }

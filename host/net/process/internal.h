@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "host/net/authorized.h"
+#include "host/network/strangers.h"
 #include "host/ipc/ipc.h"
 #include "proto/certificate.h"
 #include "proto/zmtp_socket.h"
@@ -24,6 +25,7 @@ typedef struct Door {
     uint64_t most;              /* lines at once */
     struct NetLine *by_fd;      /* uthash: each connection */
     struct NetLine *by_routing; /* uthash: those that have said something */
+    Strangers strangers;        /* and those that have not */
     List dropped;               /* NetLine */
     uint64_t complained;        /* when a refusal was last logged */
 } Door;
@@ -41,7 +43,8 @@ typedef struct NetLine {
     Door *door;
     int fd; /* libzmq's */
     UT_hash_handle in_fds, in_routings;
-    LoopTimer silence; /* until it has said something */
+    Stranger stranger; /* until it has said something */
+    LoopTimer silence; /* likewise */
     bool dropped;      /* to be shut down before the loop waits again */
     List in_dropped;   /* until then */
     char address[65];
@@ -55,7 +58,7 @@ typedef struct NetLine {
 
 /* line.c */
 /* libzmq has taken a connection, or it has ended. */
-void line_begin(Door *door, int fd, const char *address);
+void line_begin(Door *door, int fd);
 void line_end(Door *door, int fd);
 /* The line that a message came by, which is known from now on; NULL: it is to be dropped. */
 NetLine *line_of(Door *door, zmq_msg_t *routing, zmq_msg_t *message);

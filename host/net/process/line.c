@@ -179,9 +179,16 @@ static void forget(NetLine *line)
     link_close(line);
 }
 
-static void line_free(NetLine *line)
+/* Ends its time among strangers: it is known, or goes. */
+static void leave_strangers(NetLine *line)
 {
     loop_timer_cancel(&line->silence);
+    strangers_remove(&line->door->strangers, &line->stranger);
+}
+
+static void line_free(NetLine *line)
+{
+    leave_strangers(line);
     list_remove(&line->in_dropped);
     forget(line);
     HASH_DELETE(in_fds, line->door->by_fd, line);
@@ -195,6 +202,7 @@ void line_drop(NetLine *line, const char *why)
     if (why)
         door_complain(line->door, why, line->address);
     line->dropped = true;
+    leave_strangers(line);
     list_append(&line->door->dropped, &line->in_dropped);
     door_look_again(line->door);
 }
@@ -204,8 +212,18 @@ static void on_silence(LoopTimer *timer)
     line_drop(container_of(timer, NetLine, silence), "it said nothing");
 }
 
+/* Has strangers leave as much as the others do not have. Whoever has said something has his place. */
+static void make_room(Door *door)
+{
+    const size_t others = HASH_CNT(in_routings, door->by_routing);
+    Stranger *excess = strangers_excess(&door->strangers, door->most - MIN(others, door->most));
+
+    if (excess)
+        line_drop(container_of(excess, NetLine, stranger), "there are as many connections as there may be");
+}
+
 /* Without memory for a line it is not served, and ends by what libzmq does about silence. */
-void line_begin(Door *door, int fd, const char *address)
+void line_begin(Door *door, int fd)
 {
     NetLine *line = calloc(1, sizeof(*line));
 
@@ -213,17 +231,16 @@ void line_begin(Door *door, int fd, const char *address)
     if (!line)
         return;
     *line = (NetLine){.door = door, .fd = fd, .link = ZMTP_SOCKET_NULL};
-    snprintf(line->address, sizeof(line->address), "%s", address);
     list_init(&line->in_dropped);
     HASH_ADD(in_fds, door->by_fd, fd, sizeof(fd), line);
     if (!line->in_fds.tbl) {
         free(line);
         return;
     }
-    if (HASH_CNT(in_fds, door->by_fd) > door->most)
-        line_drop(line, "there are as many connections as there may be");
-    else if (loop_timer_set(door->loop, &line->silence, clock_now() + SILENCE, on_silence) < 0)
+    if (strangers_add(&door->strangers, &line->stranger, fd) < 0 ||
+        loop_timer_set(door->loop, &line->silence, clock_now() + SILENCE, on_silence) < 0)
         line_drop(line, "out of memory");
+    make_room(door);
 }
 
 void line_end(Door *door, int fd)
@@ -309,7 +326,7 @@ static NetLine *meet(Door *door, NetLine *line, zmq_msg_t *routing, zmq_msg_t *m
     const AuthorizedKey *authorized = key ? authorized_find(&door->keys, key) : NULL;
     int r;
 
-    loop_timer_cancel(&line->silence);
+    leave_strangers(line);
     forget(line);
     if (!authorized || lines_of(door, key) >= authorized->connections) {
         line_drop(line,

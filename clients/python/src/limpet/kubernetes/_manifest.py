@@ -223,7 +223,7 @@ spec:
           tcpSocket: {{port: {port}}}
         resources:
           requests: {{memory: 128Mi, cpu: 100m}}
-          limits: {{memory: 512Mi}}
+          limits: {{memory: 1Gi}}
         securityContext:
           allowPrivilegeEscalation: false
           readOnlyRootFilesystem: true
