@@ -32,7 +32,9 @@ static _Noreturn __attribute__((noinline)) void become(const Helper *helper, cha
             _exit(127);
     close_range((unsigned)(HELPER_FD + n), ~0u, 0);
     setpriority(PRIO_PROCESS, 0, 0);
-    sigaction(SIGHUP, &ignored, NULL); /* is for whoever starts it */
+    /* Ctrl-C in a terminal and SIGHUP are for whoever starts it. */
+    setpgid(0, 0);
+    sigaction(SIGHUP, &ignored, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(helper->program ? helper->program : "/proc/self/exe", argv,

@@ -34,6 +34,16 @@ def test_shutdown_ends_everything(own_limpetd):
     assert own_limpetd.leftovers() == {}
 
 
+def test_ctrl_c_in_its_terminal_ends_everything(own_limpetd):
+    own_limpetd.run_as = {"start_new_session": True}
+    own_limpetd.start()
+    with own_limpetd.client() as client:
+        client.open("a").run("x = 1")
+        os.killpg(own_limpetd.process.pid, signal.SIGINT)
+        assert own_limpetd.process.wait(60) == 0
+    assert own_limpetd.leftovers() == {}
+
+
 def test_a_second_one_refuses_to_start(own_limpetd):
     own_limpetd.start()
     second = subprocess.run(own_limpetd.command(), capture_output=True, text=True, timeout=60)
