@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.gateway import events, until
+from tests.support.web import GET, serving
 
 ROUNDS = int(os.environ.get("LIMPET_TEST_ROUNDS", "25"))  # of what is to be right each time
 
@@ -41,6 +42,15 @@ def ran(http, name, code, **more):
     done = http.post(f"/v1/sessions/{name}/run", json={"code": code, **more})
     assert done.status_code == 200, done.text
     return done.json()
+
+
+async def tool(gateway, key, session, code):
+    """What the tool of MCP says of code."""
+    async with (
+        httpx2.AsyncClient(headers={"X-API-Key": key}, trust_env=False, timeout=60) as http,
+        Client(streamable_http_client(f"{gateway.url}/mcp?session={session}", http_client=http)) as client,
+    ):
+        return (await client.call_tool("run_python", {"code": code})).content[0].text
 
 
 def test_both_serve_the_same_session(both, standin):
@@ -110,15 +120,32 @@ def test_events_come_from_either(both):
 
 
 def test_mcp_shares_sessions_with_rest(both, two, gateways):
-    async def called():
-        async with (
-            httpx2.AsyncClient(headers={"X-API-Key": gateways.keys["anna"]}, trust_env=False, timeout=60) as http,
-            Client(streamable_http_client(f"{two[1].url}/mcp?session=models", http_client=http)) as client,
-        ):
-            return await client.call_tool("run_python", {"code": "x = 20; x + 1"})
-
-    assert "21" in asyncio.run(called()).content[0].text
+    assert "21" in asyncio.run(tool(two[1], gateways.keys["anna"], "models", "x = 20; x + 1"))
     assert ran(both[0], "models", "x")["result"] == "20"
+
+
+def test_sessions_reach_what_their_rules_and_bindings_name(both, gateways, standin):
+    """By limpet-egress, whichever gateway and door their owner comes to."""
+    with serving() as server:
+        allowing = [gateways("--sandbox-network", server.address) for _ in range(2)]
+        bindings = {"api": {"url": f"http://{server.address}/v1", "headers": {"X-Key": "top-secret"}}}
+        options = {"network": {"allow": [server.address]}, "bindings": bindings}
+        with allowing[0].client(gateways.keys["anna"]) as http, allowing[1].client(gateways.keys["anna"]) as other:
+            made = http.post("/v1/sessions", json={"name": "net", **options})
+            assert (made.status_code, "top-secret" in made.text) == (201, False), made.text
+            assert other.post("/v1/sessions", json={"name": "net", **options}).status_code == 200
+            asked = f"{GET}\nget('http://{server.address}/')[0], 'top-secret' in get('http://api.limpet/')[1], get('http://10.0.0.1/')[0]"
+            assert ran(other, "net", asked)["result"] == "(200, True, 403)"
+            assert ran(both[0], "net", asked)["result"] == "(200, True, 403)"
+            assert "(200, True, 403)" in asyncio.run(tool(allowing[1], gateways.keys["anna"], "net", asked))
+            assert other.put("/v1/sessions/net/network", json={"network": {"allow": [server.address]}}).status_code == 200
+            assert ran(http, "net", asked)["result"] == "(200, False, 403)"
+            alone = http.post("/v1/run", json={"code": asked, **options})
+            assert alone.json()["result"] == "(200, True, 403)"
+            refused = http.post("/v1/sessions", json={"name": "more", "network": {"allow": ["example.com"]}})
+            assert (refused.status_code, refused.json()["name"]) == (403, "Denied")
+            assert http.delete("/v1/sessions/net").status_code == 204
+    standin.until_gone()
 
 
 def test_a_call_without_a_session_has_a_pod(both, standin):

@@ -24,7 +24,7 @@ from .._adapters import times
 from .._calls._asks import NO_ASKS
 from .._protocol._options import CONTAINER_OPTIONS, SESSION_OPTIONS, chosen
 from .._protocol._requests import new_name
-from . import _uploads
+from . import _reach, _uploads
 from ._chat import Chats
 from ._http import Scope
 from ._keys import KeyStore, Owner
@@ -46,6 +46,7 @@ OPTIONS = (
     "files",
     "env",
     "network",
+    "bindings",
     "image",
     "checkpoint",
 )
@@ -358,7 +359,18 @@ class Gateway:
         for name, most in self._most().items():
             if most and name in given and not 0 < _number(name, given[name]) <= most:
                 raise Problem(422, "LimitReached", f"{name} is at most {most:g}")
+        self.check_reach(given)
         return given
+
+    def check_reach(self, options: Mapping[str, Any]) -> None:
+        """Whether a session may have this network and these bindings. Raises BadRequest and Problem."""
+        allowed = self.settings.sandbox_network
+        try:
+            excess = _reach.excess(allowed, options)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        if excess is not None:
+            raise Problem(403, "Denied", f"{excess} may not be reached: {_reach.told(allowed)}")
 
     async def check_count(self, owner: Owner, more: int = 1) -> None:
         """Whether there may be as many more. Raises Problem."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _NAME = re.compile(rf"(?:\*\.)?(?:{_LABEL}\.)+[a-z](?:[a-z0-9-]*[a-z0-9])?\Z")
@@ -54,6 +56,40 @@ def covers(allowed: Iterable[str], host: str, port: int) -> bool:
         ):
             return True
     return False
+
+
+def told(allowed: Iterable[str]) -> str:
+    """What may be reached, for whoever asked for something else."""
+    rules = ", ".join(allowed)
+    if not rules:
+        return "sessions here have no access to a network (SANDBOX_NETWORK is not set); leave it out"
+    return f"sessions here may reach {rules} (SANDBOX_NETWORK), and addresses that are named there"
+
+
+def excess(allowed: Iterable[str], options: Mapping[str, Any]) -> str | None:
+    """The first of the rules and bindings of a session that these rules do not allow. ValueError for what is none."""
+    allowed = list(allowed)
+    network = options.get("network")
+    rules: list[str] = network["allow"] if isinstance(network, Mapping) else []
+    places = [(rule, parted(rule)) for rule in rules]
+    places += [(each["url"], _place_of(each["url"])) for each in (options.get("bindings") or {}).values()]
+    for text, place in places:
+        if place is None:
+            raise ValueError(f"{text!r} is no rule of a network, and no address of a binding")
+        if not covers(allowed, place[0], place[1] or 443):
+            return text
+    return None
+
+
+def _place_of(url: str) -> Rule | None:
+    """Host and port of a binding's address; None for what is none."""
+    try:
+        parts = urlsplit(url)
+        standard = {"http": 80, "https": 443}[parts.scheme]
+        host, port = parts.hostname or "", parts.port or standard
+    except (ValueError, KeyError):
+        return None
+    return parted(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
 
 def still(allowed: Iterable[str], rules: Iterable[str]) -> list[str]:

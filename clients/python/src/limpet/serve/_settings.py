@@ -229,7 +229,7 @@ SETTINGS = (
         "SANDBOX_NETWORK",
         _rules,
         "RULES",
-        "destinations that E2B sandboxes may be allowed to reach",
+        "destinations that sessions, also those of E2B, may be allowed to reach",
     ),
     Setting(
         "sandbox_ports",

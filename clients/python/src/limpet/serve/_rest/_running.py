@@ -19,6 +19,7 @@ from ._call import Call, events
 from ._events import OF_CALL, OF_SESSION
 from ._operations import PREFIX, Query, operation
 from ._records import checked_run_id, inner_run_id, show
+from ._sessions import Binding, Rules, options_of
 
 _WAIT = 3600.0  # seconds for which a record is waited for at most
 
@@ -53,7 +54,8 @@ class AloneRequest(msgspec.Struct, forbid_unknown_fields=True):
     disk: int | str | None = None
     files: int | None = None
     env: dict[str, str] | None = None
-    network: str | None = None
+    network: str | Rules | None = None
+    bindings: dict[str, Binding] | None = None
     image: str | None = None
 
 
@@ -129,8 +131,7 @@ async def run_alone(call: Call) -> Any:
     body: AloneRequest = call.body
     call.gateway.check_input(body.code)
     call.gateway.check_timeout(body.timeout)
-    given = {name: getattr(body, name) for name in CONTAINER_OPTIONS.intersection(OPTIONS)}
-    options = call.gateway.within_limits({name: value for name, value in given.items() if value is not None})
+    options = call.gateway.within_limits(options_of(body, CONTAINER_OPTIONS.intersection(OPTIONS)))
     options = {**call.gateway.container_defaults(), **options}
     run_id = call.noted["run_id"] = checked_run_id(body.run_id)
     if call.gateway.runs.known(call.owner, run_id) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -10,6 +11,26 @@ from ... import AsyncSession, SessionInfo
 from .._gateway import OPTIONS
 from ._call import Call
 from ._operations import PREFIX, operation
+
+
+class Rules(msgspec.Struct, forbid_unknown_fields=True):
+    """What a session may connect to: names or addresses, with a port or 443, such as `*.example.org:8443`."""
+
+    allow: list[str]
+
+
+class Binding(msgspec.Struct, forbid_unknown_fields=True):
+    """A name of the session's network, `http://NAME.limpet/`, behind which headers are added."""
+
+    url: str
+    headers: dict[str, str] = {}
+
+
+class Reach(msgspec.Struct, forbid_unknown_fields=True):
+    """A network, and bindings."""
+
+    network: Literal["none"] | Rules = "none"
+    bindings: dict[str, Binding] = {}
 
 
 class Open(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,7 +45,8 @@ class Open(msgspec.Struct, forbid_unknown_fields=True):
     disk: int | str | None = None
     files: int | None = None
     env: dict[str, str] | None = None
-    network: str | None = None
+    network: str | Rules | None = None
+    bindings: dict[str, Binding] | None = None
     image: str | None = None
     checkpoint: Literal["auto", "always", "off"] | None = None
 
@@ -49,10 +71,16 @@ def shown(name: str, session: AsyncSession, created: bool) -> Session:
     )
 
 
+def options_of(body: msgspec.Struct, names: Iterable[str]) -> dict[str, Any]:
+    """Those of the names that were given, as the client has them."""
+    given = {name: msgspec.to_builtins(getattr(body, name)) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 @operation("POST", PREFIX + "/sessions", takes=Open, gives=Session, status=201, also={200: Session})
 async def open_session(call: Call) -> Any:
     """Opens a session, or attaches to the one of that name."""
-    options = {name: getattr(call.body, name) for name in OPTIONS}
+    options = options_of(call.body, OPTIONS)
     session = await call.gateway.open(call.owner, call.body.name, options)
     name = call.gateway.name(call.owner, session.name) or ""
     call.noted["session"] = name
@@ -77,6 +105,16 @@ def row_of(name: str, row: SessionInfo) -> dict[str, Any]:
 async def get_session(call: Call) -> Any:
     """Tells about one session, branch or context."""
     return shown(call.params["session"], await call.session(), False)
+
+
+@operation("PUT", PREFIX + "/sessions/{session}/network", takes=Reach, gives=Session)
+async def set_network(call: Call) -> Any:
+    """Replaces what the session may reach, at once."""
+    reach = options_of(call.body, ("network", "bindings"))
+    call.gateway.check_reach(reach)
+    session = await call.session()
+    await session.set_network(reach["network"], reach["bindings"])
+    return shown(call.params["session"], session, False)
 
 
 @operation("POST", PREFIX + "/sessions/{session}/sleep")

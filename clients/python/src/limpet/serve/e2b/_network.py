@@ -79,21 +79,13 @@ def _rules(asked: str, allowed: Sequence[str]) -> list[str]:
     host, port = parts
     ports = _covered(host, port, allowed)
     if not ports:
-        raise Refused(403, f"{asked} may not be reached: {_told(allowed)}")
+        raise Refused(403, f"{asked} may not be reached: {_reach.told(allowed)}")
     return [f"{host}:{each}" for each in ports]
 
 
 def _covered(host: str, port: int | None, allowed: Sequence[str]) -> list[int]:
     """The ports that may be reached there."""
     return [each for each in (_PORTS if port is None else (port,)) if _reach.covers(allowed, host, each)]
-
-
-def _told(allowed: Sequence[str]) -> str:
-    if not allowed:
-        return "sandboxes here have no access to a network (SANDBOX_NETWORK is not set); leave it out"
-    return (
-        f"sandboxes here may reach {', '.join(allowed)} (SANDBOX_NETWORK), and addresses that are named there"
-    )
 
 
 def _hosts(network: dict[str, Any], name: str) -> list[str]:
