@@ -1,9 +1,13 @@
 #include <sched.h>
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "proto/base/program.h"
 #include "host/engine/cgroup.h"
@@ -175,6 +179,43 @@ static void test_idle(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
+/* Moves itself into the group of the directory, uses some time, and stays. */
+static _Noreturn void live_in(const char *directory)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    write_file(directory, "cgroup.procs", "0");
+    for (volatile unsigned i = 0; i < 20u << 20; i++)
+        ;
+    for (;;)
+        pause();
+}
+
+/* Needs version 2 to be mounted, with or without controllers. */
+static void test_a_group_of_version_2(void **state)
+{
+    char name[64], groups[80], *mountinfo _cleanup_(freep) = NULL;
+    Cgroup group _cleanup_(cgroup_deinit) = {0};
+    uint64_t time = 0;
+    pid_t child;
+
+    snprintf(name, sizeof(name), "/limpet-test-%d", (int)getpid());
+    snprintf(groups, sizeof(groups), "0::%s\n", name);
+    assert_int_equal(capture_file("/proc/self/mountinfo", 4 << 20, &mountinfo), 0);
+    if (cgroup_find(groups, mountinfo, "cpuacct", &group) < 0 || mkdir(group.directory, 0755) < 0)
+        skip();
+    assert_true(group.unified);
+    child = fork();
+    if (child == 0)
+        live_in(group.directory);
+    while (time < 1000000)
+        assert_int_equal(cgroup_read_time(&group, &time), 0);
+    assert_true(cgroup_has_process(name + 1, child));
+    cgroup_remove(name);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    while (access(group.directory, F_OK) == 0)
+        cgroup_remove(name);
+}
+
 /* ---- being moved ---- */
 
 static unsigned count_entries(const char *path)
@@ -220,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_a_group_of_version_2),
         cmocka_unit_test(test_nothing_changes),
     };
 
