@@ -1,8 +1,12 @@
 #include "host/launcher/launcher.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -10,7 +14,9 @@
 #include "host/launcher/internal.h"
 #include "host/net/authorized.h"
 #include "proto/base/clock.h"
+#include "proto/base/fdio.h"
 #include "proto/base/log.h"
+#include "proto/base/program.h"
 
 /* ---- the door of the network ---- */
 
@@ -277,6 +283,28 @@ static int watch_signals(Launcher *launcher)
     return loop_signals_add(launcher->loop, &launcher->signals, &set, on_signal);
 }
 
+#define WATCHES "/proc/sys/fs/inotify/max_user_instances"
+
+/* Lets the files worker watch each session, by an inotify instance of which the kernel gives a user 128. An
+ * instance is a descriptor, whose number is bounded. */
+static void allow_watches(void)
+{
+    char *text _cleanup_(freep) = NULL;
+    char number[24];
+    struct rlimit descriptors;
+    int fd _cleanup_(closep) = open(WATCHES, O_WRONLY | O_CLOEXEC);
+
+    if (capture_file(WATCHES, sizeof(number), &text) < 0 || getrlimit(RLIMIT_NOFILE, &descriptors) < 0)
+        return;
+    unsigned long long set = strtoull(text, NULL, 10), most = MIN(descriptors.rlim_cur, (rlim_t)INT_MAX);
+    if (set >= most)
+        return;
+    snprintf(number, sizeof(number), "%llu", most);
+    if (fd < 0 || write_all(fd, number, strlen(number)) < 0)
+        log_warn("few sessions are watched", "reason=" WATCHES " is %llu consequence=%s", set,
+                 "calls of the others look at every artifact that is there");
+}
+
 static int begin(Launcher *launcher, Problem *problem)
 {
     const Paths *paths = launcher->config->paths;
@@ -294,6 +322,7 @@ static int begin(Launcher *launcher, Problem *problem)
         r = launcher_make_directories(launcher);
     if (r < 0)
         return problem_set(problem, ERR_INTERNAL, "cannot begin: %s", strerror(-r));
+    allow_watches();
     r = launcher_open_net(launcher, problem);
     if (r < 0)
         return r;

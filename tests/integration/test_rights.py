@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -57,6 +59,32 @@ def test_what_a_limpetd_of_one_process_left_is_given_away(own_limpetd):
     assert os.fstat(left).st_uid == 20002
     assert secret.stat().st_uid == 0
     os.close(left)
+
+
+WATCHES = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
+TAKE_ALL = """
+import ctypes, os
+os.setuid(20002)
+libc = ctypes.CDLL(None)
+for _ in range(128): libc.inotify_init1(0)
+print("taken", flush=True)
+input()
+"""
+
+
+def test_more_sessions_are_watched_than_the_kernel_lets_a_user(own_limpetd):
+    """What a call leaves is found without looking at all that is there, also where other sessions take what the kernel gives."""
+    if not own_limpetd.isolates or os.geteuid() != 0:
+        pytest.skip("one process, with the rights of its user")
+    WATCHES.write_text("128")
+    own_limpetd.start()
+    with subprocess.Popen([sys.executable, "-c", TAKE_ALL], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as others:
+        assert others.stdout.readline() == b"taken\n"
+        with own_limpetd.client() as client, client.open("watched") as session:
+            session.run("open('/session/artifacts/a', 'w').close()").check()
+            [worker] = [pid for pid in children(own_limpetd.process.pid) if read(f"/proc/{pid}/comm") == "limpet-files\n"]
+            assert "anon_inode:inotify" in [os.readlink(entry) for entry in pathlib.Path(f"/proc/{worker}/fd").iterdir()]
+        others.communicate(b"\n")
 
 
 def addresses(pid):
