@@ -147,7 +147,7 @@ def test_an_open_session_ends(host, idle):  # noqa: F811
     session.run("n = 1")
     reboot(host)
     wait_for(lambda: row(host.client, session) is None)
-    with pytest.raises(limpet.NoSuchSession):
+    with pytest.raises(limpet.NoSuchSession, match="its variables are gone"):
         session.run("n")
     assert_whole(host, other)
 
