@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "host/files/beneath.h"
 
@@ -141,6 +142,8 @@ int copier_copy(Copier *copier, int from, int to, off_t size, uint8_t ret_sha256
 #define CHUNK     (1u << 20)
 
 typedef struct TreeCopy {
+    int from;         /* the whole of it */
+    const char *skip; /* in there */
     uint64_t budget;
     uint64_t bytes;
     bool no_clone; /* the filesystem cannot share extents */
@@ -159,6 +162,48 @@ static int charge(TreeCopy *copy, uint64_t bytes)
             (unsigned long long)copy->budget);
     copy->bytes += bytes;
     return 0;
+}
+
+/* Adds up what the copy of a directory takes, where no extent can be shared. What cannot be looked at is for
+ * the copy to find. */
+static void measure(int from, const char *skip, unsigned depth, uint64_t *sum)
+{
+    DIR *stream;
+
+    if (beneath_open_list(from, ".", &stream) < 0)
+        return;
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        const char *name = entry->d_name;
+        struct stat st;
+
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (skip && strcmp(name, skip) == 0) ||
+            fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        *sum += BLOCK;
+        if (S_ISREG(st.st_mode))
+            *sum += MIN((uint64_t)st.st_size, (uint64_t)st.st_blocks * 512);
+        _cleanup_(closep) int inner = S_ISDIR(st.st_mode) && depth < DEPTH_MAX
+                                          ? beneath_open(from, name, O_RDONLY | O_DIRECTORY, 0)
+                                          : -1;
+        if (inner >= 0)
+            measure(inner, NULL, depth + 1, sum);
+    }
+    closedir(stream);
+}
+
+/* Refuses a tree that does not fit before gigabytes of it are copied. */
+static int check_whole(TreeCopy *copy, int to)
+{
+    uint64_t sum = 0;
+    struct statvfs there;
+
+    measure(copy->from, copy->skip, 0, &sum);
+    if (sum > copy->budget)
+        return charge(copy, sum);
+    if (fstatvfs(to, &there) < 0 || sum <= (uint64_t)there.f_bavail * there.f_frsize)
+        return 0;
+    return problem_set(copy->problem, ERR_TOO_LARGE, "no room for a copy of %llu bytes: %llu are free",
+                       (unsigned long long)sum, (unsigned long long)there.f_bavail * there.f_frsize);
 }
 
 static bool vanished(int error)
@@ -218,9 +263,12 @@ static int copy_file(TreeCopy *copy, int from, int to, off_t size)
     off_t start = 0, end = 0;
     int r = 0;
 
-    if (!copy->no_clone && ioctl(to, FICLONE, from) == 0)
-        return ftruncate(to, size) < 0 ? -errno : 0;
-    copy->no_clone = true;
+    if (!copy->no_clone) {
+        if (ioctl(to, FICLONE, from) == 0)
+            return ftruncate(to, size) < 0 ? -errno : 0;
+        copy->no_clone = true;
+        r = check_whole(copy, to);
+    }
     for (off_t at = 0; r == 0 && at < size; at = end) {
         r = extent_next(from, at, size, &start, &end);
         if (r == 0)
@@ -331,8 +379,8 @@ static int copy_contents(TreeCopy *copy, int from, int to, const char *skip, uns
 
 int treecopy(int from, int to, const char *skip, uint64_t budget, uint64_t *ret_bytes, Problem *problem)
 {
-    TreeCopy copy = {.budget = budget, .problem = problem};
     _cleanup_(closep) int original = beneath_open(from, ".", O_RDONLY | O_DIRECTORY, 0);
+    TreeCopy copy = {.from = original, .skip = skip, .budget = budget, .problem = problem};
     int r = original < 0 ? original : copy_contents(&copy, original, to, skip, 0);
 
     if (r < 0 && problem->code == ERR_NONE)

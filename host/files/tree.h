@@ -33,9 +33,10 @@ int copier_copy(Copier *copier, int from, int to, off_t size, uint8_t ret_sha256
  * dropped. Directories that are in `to` already stay, with what is in them; other files make way.
  *
  * What the copy takes (each name counts as a block, shared extents do not count) goes to ret_bytes, and may
- * be at most `budget`: TooLarge beyond, and where the filesystem has no room. Negative with the problem set
- * when something could not be copied; what vanished meanwhile is no reason. What has been copied by then is
- * left to the caller to remove. */
+ * be at most `budget`: TooLarge beyond, and where the filesystem has no room. A tree that is too large from
+ * the start is refused before a file is copied. Negative with the problem set when something could not be
+ * copied; what vanished meanwhile is no reason. What has been copied by then is left to the caller to remove.
+ */
 int treecopy(int from, int to, const char *skip, uint64_t budget, uint64_t *ret_bytes, Problem *problem);
 
 /* Removes `name` (one component) below dirfd and everything in it, without following links and without

@@ -243,6 +243,20 @@ static void test_budget(void **state)
     assert_int_equal(problem.code, ERR_TOO_LARGE);
 }
 
+static void test_nothing_is_copied_of_what_does_not_fit(void **state)
+{
+    int to _cleanup_(closep) = snapshot_store(&directory, true);
+    uint64_t bytes;
+
+    make_directory("d");
+    put("d/a", "a");
+    put("d/b", "b");
+    put("c", "c");
+    assert_int_equal(treecopy(directory.files_fd, to, ".limpet", 19000, &bytes, &problem), -EPROTO);
+    assert_int_equal(problem.code, ERR_TOO_LARGE);
+    assert_true(bytes <= 3 * 4096); /* names */
+}
+
 static void test_depth(void **state)
 {
     int store _cleanup_(closep) = snapshot_store(&directory, true);
@@ -270,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_name_in_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kinds_and_modes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_is_copied_of_what_does_not_fit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_depth, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
