@@ -587,6 +587,7 @@ static void on_failed(Sandbox *sandbox, const Problem *problem)
     }
     log_warn("container failed", "session=%s reason=%s", sandbox->name, problem->text);
     session_fail_openers(sandbox->root, problem);
+    sandbox_fail_waiting(sandbox, problem);
 }
 
 static void on_rested(Sandbox *sandbox, Session *session)

@@ -72,6 +72,8 @@ def test_image_that_is_not_there(client, name, limpetd):
         pytest.skip("the local engine has no images")
     with pytest.raises(limpet.ImageMissing):
         client.open(name, image="no-such-image")
+    with pytest.raises(limpet.ImageMissing):
+        client.run("1", image="no-such-image")
 
 
 def test_bad_code(session):
