@@ -294,6 +294,16 @@ def test_traceback_goes_to_standard_error(limpet):
     assert (result.out, result.err) == ("", TRACEBACK)
 
 
+@pytest.mark.parametrize("message, status, said", [
+    ("", 0, ""), ("None", 0, ""), ("0", 0, ""), ("3", 3, ""), ("-1", 255, ""), ("no input", 1, "no input\n"),
+])
+def test_an_exit_of_the_code_is_that_of_a_script(limpet, message, status, said):
+    error = {"name": "SystemExit", "message": message, "traceback": TRACEBACK}
+    with running(limpet, status="error", stdout="out\n", error=error):
+        result = limpet("run", "-c", "import sys; sys.exit()")
+    assert (result.returncode, result.out, result.err) == (status, "out\n", said)
+
+
 @pytest.mark.parametrize("message, line", [
     ("signal 11 ended the interpreter", "limpet: crashed: Crashed: signal 11 ended the interpreter\n"),
     ("", "limpet: crashed: Crashed\n"),

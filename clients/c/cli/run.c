@@ -1,6 +1,7 @@
 /* The commands that run code, or a program, until it ends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -103,18 +104,38 @@ static void on_output(void *context, int stream, const char *bytes, size_t size)
         output->last = bytes[size - 1];
 }
 
+static bool is_exit(const LimpetResult *result)
+{
+    return result->status == LIMPET_ERROR && strcmp(result->error_name, "SystemExit") == 0;
+}
+
+/* The status that sys.exit() asks for: as Python does, -1 where what it was given is a message. */
+static int exit_asked(const LimpetResult *result)
+{
+    const char *text = result->error_message;
+    char *end;
+    long code = strtol(text, &end, 10);
+
+    if (strcmp(text, "None") == 0)
+        return 0;
+    return *end ? -1 : (int)(code & 0xff);
+}
+
 static void print_result(const LimpetResult *result, const RunOutput *output, bool quiet)
 {
     if (result->result)
         printf("%s%s\n", output->last && output->last != '\n' ? "\n" : "", result->result);
     fflush(stdout);
-    show_error(result);
+    if (!is_exit(result))
+        show_error(result);
+    else if (exit_asked(result) < 0)
+        fprintf(stderr, "%s\n", result->error_message);
     show_state(result);
     if (!quiet)
         show_files(result);
 }
 
-static int exit_status(LimpetStatus status)
+static int exit_status(const LimpetResult *result)
 {
     static const int statuses[] = {
         [LIMPET_OK] = 0,
@@ -127,7 +148,9 @@ static int exit_status(LimpetStatus status)
         [LIMPET_FAILED] = EXIT_SANDBOX,
     };
 
-    return statuses[status];
+    if (is_exit(result))
+        return exit_asked(result) < 0 ? 1 : exit_asked(result);
+    return statuses[result->status];
 }
 
 /* The call runs in the context of that language. */
@@ -179,7 +202,7 @@ static int run_and_print(const RunValues *values, const LimpetOptions *options, 
         r = cli_print_json(limpet_result_json(result));
     else if (output_is_read())
         print_result(result, &output, values->quiet);
-    return r ? r : exit_status(result->status);
+    return r ? r : exit_status(result);
 }
 
 static int run_run(const void *values, char **operands, int n)
@@ -219,9 +242,10 @@ const Command command_run = {
         "code; a second Ctrl-C stops waiting for it. If the variables were rolled back or lost, a line on\n"
         "standard error says so.\n"
         "\n"
-        "Exit status: 0 success, 1 error in the code, 124 timeout, 125 failure of the sandbox, 130 "
-        "interrupted,\n"
-        "137 interpreter lost (out of memory, killed, crashed, or ended by the code itself).",
+        "Exit status: 0 success, 1 error in the code, or what it gives sys.exit(); 124 timeout, 125 failure "
+        "of "
+        "the\n"
+        "sandbox, 130 interrupted, 137 interpreter lost (out of memory, killed, crashed, or by os._exit()).",
     .options = {run_options, ARRAY_SIZE(run_options)},
     .operands = {COMPLETE_FILE},
     .operands_max = 1,
