@@ -489,12 +489,35 @@ static _Noreturn void end_child(bool raised)
     _exit(status);
 }
 
+/* Python ends a call that there is no memory for by a SystemError that says nothing of it. */
+static void name_lack_of_memory(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_SystemError) || !memory_limit_is_scarce())
+        return;
+
+    _pyref_ PyObject *exception = py_take_exception();
+    _pyref_ PyObject *traceback = PyException_GetTraceback(exception);
+    _pyref_ PyObject *text = PyObject_Str(exception);
+    bool says_nothing =
+        text && PyUnicode_CompareWithASCIIString(text, "error return without exception set") == 0;
+
+    PyErr_Clear();
+    if (says_nothing) {
+        PyErr_Format(PyExc_MemoryError, "there is none for another call; calls may be %d deep",
+                     Py_GetRecursionLimit());
+        Py_XSETREF(exception, py_take_exception());
+        PyException_SetTraceback(exception, traceback ? traceback : Py_None);
+    }
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+}
+
 static void report(const CellRequest *cell, PyObject *value, CellOutcome *ret)
 {
     if (value)
         ret->result = result_show(value, cell->execution_count);
     if (!PyErr_Occurred())
         return;
+    name_lack_of_memory();
     ret->lacked_memory = PyErr_ExceptionMatches(PyExc_MemoryError);
     ret->error = error_report();
 }

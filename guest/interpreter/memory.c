@@ -99,6 +99,11 @@ static bool memory_limit_has(size_t size)
     return true;
 }
 
+bool memory_limit_is_scarce(void)
+{
+    return atomic_load_explicit(&memory_limit.scarce, memory_order_relaxed);
+}
+
 static void set_limit(int64_t limit)
 {
     atomic_store_explicit(&memory_limit.limit, limit, memory_order_relaxed);
@@ -118,7 +123,7 @@ static void use_rest(void)
 
 void memory_limit_begin_cell(void)
 {
-    if (atomic_load_explicit(&memory_limit.scarce, memory_order_relaxed))
+    if (memory_limit_is_scarce())
         use_rest();
     else
         set_limit(memory_limit.memory);

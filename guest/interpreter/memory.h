@@ -27,6 +27,9 @@ void memory_limit_init(uint64_t memory);
 void memory_limit_begin_cell(void);
 void memory_limit_end_cell(void);
 
+/* Returns whether memory has been refused since there was enough. */
+bool memory_limit_is_scarce(void);
+
 /* The most that memory_limit_has() ever grants, bytes; 0: unlimited. */
 uint64_t memory_limit_most(void);
 

@@ -46,6 +46,13 @@ def test_the_session_survives_its_memory(small, fill):
     assert small.value("import json; json.dumps([1] * 100000)[:3]") == "[1,"
 
 
+def test_a_recursion_that_takes_all_memory(small):
+    small.run("import sys; sys.setrecursionlimit(10**9)\ndef f(): f()")
+    error = small.run("f()").error
+    assert error["name"] == "MemoryError" and "1000000000 deep" in error["message"]
+    assert "in f\n" in error["traceback"] and small.value("len(bytearray(1 << 25))") == 1 << 25
+
+
 def test_a_full_session_is_checkpointed(small):
     small.run("hoard = []\nwhile True: hoard.append(bytearray(1 << 20))")
     restored = small.checkpoint().restore()

@@ -55,14 +55,6 @@ def trim_all(report):
         reports += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
 
 
-def depth(tb):
-    n = 0
-    while tb is not None:
-        n += 1
-        tb = tb.tb_next
-    return n
-
-
 def causes(error):
     """The error, and what it came of."""
     seen = set()
@@ -128,8 +120,7 @@ def format_full(error):
         load()
     if isinstance(error, SyntaxError):
         complete_syntax_error(error)
-    limit = -FRAMES_MAX if depth(error.__traceback__) > FRAMES_MAX else None
-    report = traceback.TracebackException(type(error), error, error.__traceback__, limit=limit)
+    report = traceback.TracebackException(type(error), error, error.__traceback__, limit=-FRAMES_MAX)
     trim_all(report)
     todo = advice(error)
     return "".join(report.format()) + (f"{todo}\n" if todo else "")
