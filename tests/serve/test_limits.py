@@ -1,5 +1,6 @@
 """What one key may take."""
 
+import contextlib
 import pathlib
 import re
 import socket
@@ -98,6 +99,38 @@ def test_rate(limited):
     assert {(answer.status_code, answer.json()["name"]) for answer in refused} == {(429, "LimitReached")}
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     assert limited.get("/health").status_code == 200
+
+
+def is_open(stream):
+    stream.setblocking(False)
+    try:
+        return bool(stream.recv(1, socket.MSG_PEEK)) and False
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def test_strangers_of_one_address_leave_room_for_others(own_gateway):
+    """A quarter of the descriptors is for connections by which nothing is asked."""
+    gateway = own_gateway(start=False, whole=True)
+    gateway.before = ("prlimit", "--nofile=256:256")
+    gateway.start()
+    with contextlib.ExitStack() as stack:
+
+        def arrive(address):
+            stream = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 60, (address, 0)))
+            stream.sendall(b"GET /health HTTP/1.1\r\n")
+            return stream
+
+        quiet = [arrive("127.0.0.3") for _ in range(3)]
+        flood = [arrive("127.0.0.2") for _ in range(600)]
+        http = stack.enter_context(gateway.client())
+        assert http.get("/health").status_code == 200
+        assert all(map(is_open, quiet)) and sum(map(is_open, flood)) == 64 - len(quiet) - 1
+        quiet[0].setblocking(True)
+        quiet[0].sendall(b"Host: localhost\r\n\r\n")
+        assert quiet[0].recv(1000).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_body_without_end(http, gateway):

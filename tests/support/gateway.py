@@ -47,6 +47,7 @@ class Gateway:
         self.options = options
         self.whole = whole or module != "limpet.serve" or "PYTHONPATH" in (environment or {})
         self.module = module
+        self.before = ()  # words of the command that starts a whole one
         self.process = None
         self.port = 0
 
@@ -58,7 +59,7 @@ class Gateway:
             streams = [nothing.fileno(), writing, log.fileno()]
             if self.whole:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-W", "ignore", "-m", *command], env=self.environment, stdin=streams[0],
+                    [*self.before, sys.executable, "-W", "ignore", "-m", *command], env=self.environment, stdin=streams[0],
                     stdout=streams[1], stderr=streams[2], preexec_fn=end_with_parent,
                 )  # fmt: skip
             else:

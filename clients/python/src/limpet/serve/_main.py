@@ -19,9 +19,11 @@ from ._app import App
 from ._gateway import Gateway
 from ._keys import KeyFailed
 from ._settings import Settings
+from ._strangers import Connection, Strangers
 from ._who import is_loopback
 
 _END_TIME = 10  # seconds in which requests that run may end
+_STRANGERS = 4096  # connections by which no request is under way
 
 
 class _Refused(Exception):
@@ -69,8 +71,9 @@ async def _serve(settings: Settings) -> None:
             f"there are no keys, so it does not listen on {settings.host}; 'limpet key create NAME' makes one"
         )
     listening = _listen(settings)
+    Connection.strangers = Strangers(min(_allow_descriptors() // 4, _STRANGERS))
     config = uvicorn.Config(
-        App(gateway).asgi, interface="asgi3", http="httptools", ws="auto", lifespan="on", log_config=None,
+        App(gateway).asgi, interface="asgi3", http=Connection, ws="auto", lifespan="on", log_config=None,
         access_log=False, server_header=False, date_header=True, timeout_graceful_shutdown=_END_TIME,
         timeout_keep_alive=75,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.certificate_key, ssl_version=ssl.PROTOCOL_TLS_SERVER,
@@ -80,7 +83,6 @@ async def _serve(settings: Settings) -> None:
         config.load()
     except OSError as error:
         raise _Refused(f"{settings.certificate} and its key cannot be used: {error}") from None
-    _allow_descriptors()
     gc.collect()
     gc.freeze()  # what is loaded now stays, and need not be looked at again
     scheme = "https" if settings.certificate else "http"
@@ -90,10 +92,11 @@ async def _serve(settings: Settings) -> None:
     await _Server(config, gateway).serve([listening])
 
 
-def _allow_descriptors() -> None:
-    """As many as may be: each client has one, and each pod of a fleet some."""
+def _allow_descriptors() -> int:
+    """As many as may be: each client has one, and each pod of a fleet some. Returns how many these are."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
 
 
 def _listen(settings: Settings) -> socket.socket:
