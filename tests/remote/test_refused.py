@@ -192,3 +192,31 @@ def test_one_who_does_not_read_loses_his_connection_and_nobody_else(own_door):
         assert ended()
         assert other.run("1").result == "1"
         assert own_door.process() == pid
+
+
+@pytest.mark.long
+def test_a_key_that_does_not_read_takes_no_memory_from_another(own_door):
+    """Each of its connections has less waiting than one may have, and all of them more than there is room for."""
+    greedy = own_door.new_key()
+    own_door.authorize(f"{own_door.key.public} owner=0", f"{greedy.public} owner=0 name=greedy")
+    own_door.limpetd.process.send_signal(1)
+    wait_for(lambda: own_door.said("authorized keys read"))
+    run = {"run_id": "0" * 32, "session": "other", "code": "x = 'y' * 900_000; print(x)"}
+    with own_door.client() as client, client.open("other"), own_door.peer() as witness, contextlib.ExitStack() as stack:
+        pid = own_door.process()
+        greeted(witness)
+        peers = [stack.enter_context(own_door.peer(greedy, ahead=1)) for _ in range(12)]
+        for peer in peers:
+            greeted(peer)
+        peers[0].send(msgpack.packb([1, 11, 2, run]))
+        for number in range(3, 123, 4):
+            for peer in peers:
+                for more in range(4):
+                    peer.send(msgpack.packb([1, 16, number + more, {"run_id": "0" * 32}]))
+            client.sessions()  # after which the controller has answered those
+            if own_door.said("more waits for its key"):
+                break
+        wait_for(lambda: own_door.said("more waits for its key"))
+        assert own_door.process() == pid
+        witness.send(HELLO)
+        assert witness.poll(PATIENCE * 1000)

@@ -35,6 +35,10 @@ typedef struct Door {
 #define QUEUE_IN  (4u * LIMIT_CLIENT_FRAME)
 #define QUEUE_OUT (4u * LIMIT_GUEST_FRAME)
 
+/* Bytes that all of them may have waiting, in half of the memory that there is: beyond, the one that has most
+ * is dropped, of the key that has most. */
+#define QUEUES_OF_ALL (512u << 20)
+
 /* Counts what libzmq still has for a line, whose end it may outlive. */
 typedef struct Backlog Backlog;
 

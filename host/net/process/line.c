@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* ---- to the client ---- */
+/* ---- what libzmq has ---- */
 
 struct Backlog {
     atomic_size_t bytes;
@@ -56,6 +56,58 @@ static int make_message(zmq_msg_t *ret, Backlog *backlog, const void *bytes, siz
     return 0;
 }
 
+/* ---- what waits ---- */
+
+/* Bytes that wait on behalf of a line. */
+static size_t waiting(const NetLine *line)
+{
+    return line->dropped ? 0
+                         : atomic_load(&line->backlog->bytes) + line->early.size + line->link.in.size +
+                               line->link.out.size;
+}
+
+static size_t waiting_of_key(const Door *door, const char *key)
+{
+    NetLine *line, *next;
+    size_t n = 0;
+
+    HASH_ITER (in_routings, door->by_routing, line, next)
+        n += strcmp(line->key, key) == 0 ? waiting(line) : 0;
+    return n;
+}
+
+static NetLine *line_with_most(const Door *door)
+{
+    NetLine *line, *next, *most = NULL;
+    size_t of_key, of_most = 0;
+
+    HASH_ITER (in_routings, door->by_routing, line, next) {
+        of_key = waiting_of_key(door, line->key);
+        if (!most || of_key > of_most || (of_key == of_most && waiting(line) > waiting(most))) {
+            most = line;
+            of_most = of_key;
+        }
+    }
+    return most;
+}
+
+/* Drops a line if more waits than may. Only one that has more than its part can be why. */
+static void bound_waiting(NetLine *line)
+{
+    Door *door = line->door;
+    NetLine *each, *next;
+    size_t n = 0;
+
+    if (waiting(line) <= QUEUES_OF_ALL / door->most)
+        return;
+    HASH_ITER (in_routings, door->by_routing, each, next)
+        n += waiting(each);
+    if (n > QUEUES_OF_ALL)
+        line_drop(line_with_most(door), "more waits for its key than for others");
+}
+
+/* ---- to the client, and to the controller ---- */
+
 /* The client may have gone a moment ago. */
 static int send_on(NetLine *line, const void *bytes, size_t size)
 {
@@ -84,9 +136,8 @@ static void on_message(ZmtpSocket *socket, const ZmtpFrame *frame)
         r = send_on(line, frame->data, frame->size);
     if (r < 0)
         line_drop(line, r == -ENOBUFS ? "it does not read" : NULL);
+    bound_waiting(line);
 }
-
-/* ---- to the controller ---- */
 
 static int say(NetLine *line, const void *bytes, size_t size)
 {
@@ -103,6 +154,7 @@ void line_take(NetLine *line, const void *bytes, size_t size)
 {
     if (say(line, bytes, size) < 0)
         line_drop(line, "it sends more than is taken");
+    bound_waiting(line);
 }
 
 static void on_open(ZmtpSocket *socket)
