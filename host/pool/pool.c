@@ -278,7 +278,7 @@ static int claim(Sandbox **ret, Spare *spare, const SandboxAssignment *assignmen
     Sandbox *sandbox = spare->sandbox;
     int r;
 
-    sandbox->retried = spare->template != NULL;
+    sandbox->retry = spare->template ? RETRY_NEVER : RETRY_ONCE;
     r = sandbox_assign(sandbox, assignment, options, problem);
     if (r == -EOPNOTSUPP && spare->template)
         return r;

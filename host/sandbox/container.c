@@ -171,7 +171,7 @@ static void give_up_container(Sandbox *sandbox, const char *reason)
 
 static bool awaits_container(const Sandbox *sandbox)
 {
-    return sandbox->awaits & AWAITS_CONTAINER && (sandbox->state < SANDBOX_PARKING || sandbox->lingers);
+    return sandbox->awaits & AWAITS_CONTAINER && sandbox->state < SANDBOX_PARKING;
 }
 
 static void on_packages(void *userdata, int result, const Problem *problem)
@@ -191,7 +191,7 @@ static void on_packages(void *userdata, int result, const Problem *problem)
 /* Attaches the packages that the sandbox begins with; an adopted one has them. */
 static int attach_packages(Sandbox *sandbox, Problem *problem)
 {
-    if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING || sandbox->lingers)
+    if (!*sandbox->packages || sandbox->state == SANDBOX_ADOPTING || sandbox_is_saving(sandbox))
         return 0;
     return sandbox->all->engine->ops->attach_packages(sandbox->container, sandbox->packages,
                                                       &(AttachDone){on_packages, sandbox}, problem);
@@ -215,9 +215,9 @@ static void on_started(Container *container, void *userdata, pid_t first_process
         on_packages(sandbox, r, &problem);
 }
 
-static void remove_and_retry(Sandbox *sandbox)
+static void remove_and_retry(Sandbox *sandbox, SandboxRetry retry)
 {
-    sandbox->retried = true;
+    sandbox->retry = retry;
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
     sandbox->all->engine->ops->remove(sandbox->container);
 }
@@ -227,34 +227,32 @@ static void remove_and_retry(Sandbox *sandbox)
 static bool retry(Sandbox *sandbox, const Problem *problem)
 {
     Sandboxes *all = sandbox->all;
-
     bool begins = sandbox->state == SANDBOX_STARTING || sandbox->state == SANDBOX_WAKING;
 
-    if (!begins || sandbox->retried || problem->code != ERR_ENGINE_ERROR ||
+    if (!begins || sandbox->retry != RETRY_ONCE || problem->code != ERR_ENGINE_ERROR ||
         !all->events->make_room(all->userdata))
         return false;
     log_warn("container failed, trying again without spares", "session=%s reason=%s", sandbox->name,
              problem->text);
-    sandbox->crowded = true;
     loop_timer_cancel(&sandbox->start_timer);
-    remove_and_retry(sandbox);
+    remove_and_retry(sandbox, RETRY_IN_ROOM);
     return true;
 }
 
 void sandbox_make_anew(Sandbox *sandbox, const Problem *problem)
 {
-    if (sandbox->retried)
-        fail(sandbox, problem);
+    if (sandbox->retry == RETRY_ONCE)
+        remove_and_retry(sandbox, RETRY_NEVER);
     else
-        remove_and_retry(sandbox);
+        fail(sandbox, problem);
 }
 
 static void on_failed(Container *container, void *userdata, const Problem *problem)
 {
     Sandbox *sandbox = userdata;
 
-    if (sandbox->state == SANDBOX_PARKING)
-        sandbox_linger_over(sandbox);
+    if (sandbox_is_saving(sandbox))
+        sandbox_give_up(sandbox, problem);
     else if (!retry(sandbox, problem))
         fail(sandbox, problem);
 }
@@ -435,7 +433,8 @@ int sandbox_begin(Sandbox *sandbox, const char *output_id, Problem *problem)
 int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assignment, SessionOptions *options,
                   const SandboxOwner *owner, Problem *problem)
 {
-    Sandbox *sandbox = sandbox_new(all, assignment->output_id != NULL, options, owner, NULL);
+    Sandbox *sandbox =
+        sandbox_new(all, SANDBOX_STARTING, assignment->output_id != NULL, options, owner, NULL);
     int r;
 
     if (!sandbox)
@@ -470,7 +469,7 @@ static void start_again(Sandbox *sandbox)
     Sandboxes *all = sandbox->all;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox->crowded && !all->events->has_room(all->userdata)) {
+    if (sandbox->retry == RETRY_IN_ROOM && !all->events->has_room(all->userdata)) {
         loop_timer_set(all->loop, &sandbox->start_timer, clock_now() + RETRY_PAUSE, on_retry_due);
         return;
     }

@@ -9,18 +9,23 @@ typedef int ContainerGetter(Engine *engine, const ContainerSpec *spec, const Con
 
 /* sandbox.c */
 /* In the list of all. `options` is taken over. NULL when out of memory. */
-Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
-                     void *userdata);
-void sandbox_become_ready(Sandbox *sandbox); /* when it waits for nothing more */
-void sandbox_end(Sandbox *sandbox);          /* no container is left of it */
+Sandbox *sandbox_new(Sandboxes *all, SandboxState state, bool ephemeral, SessionOptions *options,
+                     const SandboxOwner *owner, void *userdata);
+void sandbox_become(Sandbox *sandbox, SandboxState state); /* only here a state changes */
+void sandbox_become_ready(Sandbox *sandbox);               /* when it waits for nothing more */
+void sandbox_end(Sandbox *sandbox);                        /* no container is left of it */
 /* Files of one that has a container, or that is PARKED, cannot be had. */
 void sandbox_files_amiss(Sandbox *sandbox, const Problem *failure);
 extern const GuestEvents sandbox_guest_events;
 
 /* parking.c */
 void sandbox_parked(Sandbox *sandbox); /* no container is left of it, and its files stay */
-/* Makes it PARKING, with its container for so long. */
-void sandbox_linger(Sandbox *sandbox, double seconds);
+/* Makes it SAVING, for so long at most. */
+void sandbox_begin_saving(Sandbox *sandbox, double seconds);
+static inline bool sandbox_is_saving(const Sandbox *sandbox)
+{
+    return sandbox->state == SANDBOX_SAVING || sandbox->state == SANDBOX_RETURNING;
+}
 
 /* container.c */
 /* Makes where its supervisor connects, for a sandbox with that directory. */

@@ -9,10 +9,9 @@
 
 static void begin_parking(Sandbox *sandbox)
 {
-    sandbox->state = SANDBOX_PARKING;
-    sandbox->lingers = sandbox->returns = false;
+    sandbox_become(sandbox, SANDBOX_PARKING);
     sandbox->awaits = AWAITS_CONTAINER | AWAITS_SUPERVISOR;
-    sandbox->retried = sandbox->crowded = false;
+    sandbox->retry = RETRY_ONCE;
     sandbox->unsettled = 0;
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
@@ -22,34 +21,33 @@ static void begin_parking(Sandbox *sandbox)
     sandbox_remove_container(sandbox);
 }
 
-void sandbox_linger_over(Sandbox *sandbox)
+void sandbox_saved(Sandbox *sandbox)
 {
-    if (sandbox->lingers)
+    if (sandbox_is_saving(sandbox))
         begin_parking(sandbox);
 }
 
-static void on_linger_due(LoopTimer *timer)
+static void on_saving_due(LoopTimer *timer)
 {
-    sandbox_linger_over(container_of(timer, Sandbox, start_timer));
+    sandbox_saved(container_of(timer, Sandbox, start_timer));
 }
 
-void sandbox_linger(Sandbox *sandbox, double seconds)
+void sandbox_begin_saving(Sandbox *sandbox, double seconds)
 {
-    sandbox->state = SANDBOX_PARKING;
-    sandbox->lingers = true;
+    sandbox_become(sandbox, SANDBOX_SAVING);
     loop_timer_set(sandbox->all->loop, &sandbox->start_timer, clock_now() + clock_from_seconds(seconds),
-                   on_linger_due);
+                   on_saving_due);
 }
 
 /* Nothing of it is used, but watches may be left. */
-bool sandbox_park(Sandbox *sandbox, bool lingers)
+bool sandbox_park(Sandbox *sandbox, bool saving)
 {
     sandbox->parked = clock_unix();
     if (!sandbox->all->events->parking(sandbox))
         return false;
-    if (lingers) {
+    if (saving) {
         session_files_sync(&sandbox->files);
-        sandbox_linger(sandbox, SAVE_SECONDS);
+        sandbox_begin_saving(sandbox, SAVE_SECONDS);
     } else {
         begin_parking(sandbox);
     }
@@ -58,21 +56,22 @@ bool sandbox_park(Sandbox *sandbox, bool lingers)
     return true;
 }
 
-bool sandbox_unpark(Sandbox *sandbox)
+void sandbox_call_back(Sandbox *sandbox)
 {
-    if (!sandbox->lingers || sandbox->awaits)
-        return false;
+    sandbox_become(sandbox, SANDBOX_RETURNING);
+}
+
+void sandbox_returned(Sandbox *sandbox)
+{
+    sandbox_become(sandbox, SANDBOX_READY);
     loop_timer_cancel(&sandbox->start_timer);
-    sandbox->lingers = sandbox->returns = false;
-    sandbox->state = SANDBOX_READY;
-    return true;
 }
 
 /* Writes down that nothing connects any more, before the socket goes. */
 void sandbox_parked(Sandbox *sandbox)
 {
     log_debug("session has no container", "session=%s", sandbox->name);
-    sandbox->state = SANDBOX_PARKED;
+    sandbox_become(sandbox, SANDBOX_PARKED);
     sandbox->all->events->changed(sandbox);
     session_files_sync(&sandbox->files);
     sandbox->guest = guest_free(sandbox->guest);
@@ -82,7 +81,7 @@ void sandbox_parked(Sandbox *sandbox)
 
 static void undo(Sandbox *sandbox)
 {
-    sandbox->state = SANDBOX_PARKED;
+    sandbox_become(sandbox, SANDBOX_PARKED);
     egress_forget(&sandbox->egress);
     sandbox->guest = guest_free(sandbox->guest);
 }
@@ -109,7 +108,7 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
     const SandboxOwner *before = sandbox->owner;
     int r;
 
-    sandbox->state = SANDBOX_WAKING;
+    sandbox_become(sandbox, SANDBOX_WAKING);
     sandbox->owner = owner;
     sandbox->loads = true;
     r = sandbox_make_link(sandbox, sandbox->files.id, problem);
@@ -131,17 +130,21 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
 
 void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
 {
-    if (sandbox->state == SANDBOX_PARKING) {
-        sandbox_linger_over(sandbox);
-        return;
-    }
-    if (sandbox->state != SANDBOX_WAKING) {
+    switch (sandbox->state) {
+    case SANDBOX_WAKING:
+        log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
+        begin_parking(sandbox);
+        sandbox->owner->failed(sandbox, problem);
+        break;
+    case SANDBOX_RETURNING:
+    case SANDBOX_SAVING:
+        begin_parking(sandbox);
+        break;
+    case SANDBOX_PARKING:
+        break;
+    default:
         sandbox_close(sandbox, problem->text);
-        return;
     }
-    log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
-    begin_parking(sandbox);
-    sandbox->owner->failed(sandbox, problem);
 }
 
 void sandbox_shut_down(Sandbox *sandbox)
@@ -149,7 +152,7 @@ void sandbox_shut_down(Sandbox *sandbox)
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    if (sandbox->state != SANDBOX_PARKING)
+    if (!sandbox_is_saving(sandbox))
         sandbox_give_up(sandbox, &problem);
 }
 
@@ -158,9 +161,9 @@ void sandbox_restore_parked(Sandbox *sandbox)
     Problem problem = PROBLEM_NULL;
 
     if (sandbox->guest && sandbox_restore_container(sandbox, &problem) == 0) {
-        sandbox_linger(sandbox, sandbox->all->options->start_timeout);
+        sandbox_begin_saving(sandbox, sandbox->all->options->start_timeout);
         return;
     }
-    sandbox->state = SANDBOX_PARKED;
+    sandbox_become(sandbox, SANDBOX_PARKED);
     sandbox->guest = guest_free(sandbox->guest);
 }

@@ -1,5 +1,6 @@
 #include "host/sandbox/sandbox.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -101,8 +102,8 @@ static int processor_time(const CpuYield *cpu_yield, uint64_t *ret_nsec)
 
 static const CpuYieldOps cpu_yield_ops = {.set_idle = set_idle, .time = processor_time};
 
-Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, const SandboxOwner *owner,
-                     void *userdata)
+Sandbox *sandbox_new(Sandboxes *all, SandboxState state, bool ephemeral, SessionOptions *options,
+                     const SandboxOwner *owner, void *userdata)
 {
     Sandbox *sandbox = calloc(1, sizeof(*sandbox));
 
@@ -111,6 +112,7 @@ Sandbox *sandbox_new(Sandboxes *all, bool ephemeral, SessionOptions *options, co
         return NULL;
     }
     sandbox->all = all;
+    sandbox->state = state;
     sandbox->user = all->paths->user;
     sandbox->ephemeral = ephemeral;
     sandbox->options = *options;
@@ -177,22 +179,37 @@ bool sandbox_has_killed(Sandbox *sandbox)
 
 /* ---- its life ---- */
 
-/* Sets the state of a sandbox that is up. An adopted one keeps its count of the kernel's kills: its last call
- * is judged by it. */
-static void become(Sandbox *sandbox)
+static const char *const states[] = {
+#define SANDBOX_STATE(state, awaits) #state,
+#include "host/sandbox/sandbox_states.def"
+};
+
+static const bool moves[ARRAY_SIZE(states)][ARRAY_SIZE(states)] = {
+#define SANDBOX_MOVE(from, event, to) [SANDBOX_##from][SANDBOX_##to] = true,
+#include "host/sandbox/sandbox_states.def"
+};
+
+void sandbox_become(Sandbox *sandbox, SandboxState state)
 {
-    switch (sandbox->state) {
-    case SANDBOX_WARMING:
-        sandbox->state = SANDBOX_SPARE;
-        break;
-    case SANDBOX_ADOPTING:
-        sandbox->state = SANDBOX_READY;
+    bool may = moves[sandbox->state][state];
+
+    if (!may)
+        log_error("a sandbox has made a move that there is not", "session=%s from=%s to=%s", sandbox->name,
+                  states[sandbox->state], states[state]);
+    assert(may);
+    sandbox->state = state;
+}
+
+/* An adopted one keeps its count of the kernel's kills: its last call is judged by it. */
+static void come_up(Sandbox *sandbox)
+{
+    SandboxState before = sandbox->state;
+
+    sandbox_become(sandbox, before == SANDBOX_WARMING ? SANDBOX_SPARE : SANDBOX_READY);
+    if (before == SANDBOX_ADOPTING)
         cpu_yield_adopted(&sandbox->cpu_yield);
-        break;
-    default:
-        sandbox->state = SANDBOX_READY;
+    else if (before != SANDBOX_WARMING)
         note_kills(sandbox);
-    }
 }
 
 void sandbox_become_ready(Sandbox *sandbox)
@@ -202,7 +219,7 @@ void sandbox_become_ready(Sandbox *sandbox)
     loop_timer_cancel(&sandbox->start_timer);
     sandbox->memory = memory_image_unref(sandbox->memory);
     close_fd(&sandbox->data);
-    become(sandbox);
+    come_up(sandbox);
     sandbox->used = clock_now();
     sandbox->owner->ready(sandbox);
     sandbox_next(sandbox);
@@ -230,10 +247,10 @@ bool sandbox_leave(Sandbox *sandbox)
 {
     bool parked = sandbox->state == SANDBOX_PARKED;
 
-    if (sandbox->state != SANDBOX_READY && sandbox->state != SANDBOX_ADOPTING && !parked)
+    if (!moves[sandbox->state][SANDBOX_LEFT])
         return false;
     log_info("session left", "session=%s container=%s", sandbox->name, sandbox->container_name);
-    sandbox->state = SANDBOX_LEFT;
+    sandbox_become(sandbox, SANDBOX_LEFT);
     sandbox->all->events->over(sandbox);
     sandbox_leave_requests(sandbox);
     sandbox_fail_queries(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
@@ -251,8 +268,7 @@ static void begin_closing(Sandbox *sandbox, const char *reason)
     char text[256];
 
     log_debug("session closing", "session=%s reason=%s", sandbox->name, reason);
-    sandbox->state = SANDBOX_CLOSING;
-    sandbox->lingers = false;
+    sandbox_become(sandbox, SANDBOX_CLOSING);
     sandbox->all->events->closing(sandbox);
     loop_timer_cancel(&sandbox->start_timer);
     loop_timer_cancel(&sandbox->watchdog);
@@ -340,7 +356,7 @@ static void on_message(void *userdata, const Message *message)
     Sandbox *sandbox = userdata;
     Problem problem = PROBLEM_NULL;
 
-    if (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers)
+    if (sandbox->state >= SANDBOX_PARKING)
         return;
     if (!is_known(message->kind))
         violation(sandbox, message_name(message->kind));
@@ -454,11 +470,11 @@ static void on_hello(void *userdata, const GuestHello *hello)
     Sandbox *sandbox = userdata;
     uint64_t welcome = sandboxes_next_number(sandbox->all);
 
-    if (sandbox->state >= SANDBOX_PARKING && !sandbox->lingers)
+    if (sandbox->state >= SANDBOX_PARKING)
         return;
     /* An adopted container is not known yet, nor whether the kernel has killed for memory in it, by which the
      * supervisor's last call is judged; packages come before any code. The supervisor connects again. */
-    if ((sandbox->state == SANDBOX_ADOPTING || sandbox->lingers || *sandbox->packages) &&
+    if ((sandbox->state == SANDBOX_ADOPTING || sandbox_is_saving(sandbox) || *sandbox->packages) &&
         sandbox->awaits & AWAITS_CONTAINER) {
         guest_drop(sandbox->guest);
         return;
@@ -471,8 +487,8 @@ static void on_hello(void *userdata, const GuestHello *hello)
         give_up_for(sandbox, "its supervisor cannot be reached");
         return;
     }
-    if (sandbox->lingers)
-        sandbox_linger(sandbox, SAVE_SECONDS);
+    if (sandbox_is_saving(sandbox))
+        sandbox_begin_saving(sandbox, SAVE_SECONDS);
     sandbox_cut_off_requests(sandbox, welcome, hello);
     interrupt_again(sandbox);
     if (!sandbox_is_ending(sandbox) && sandbox->owner->hello)
@@ -500,12 +516,11 @@ const GuestEvents sandbox_guest_events = {
 int sandbox_start_spare(Sandbox **ret, Sandboxes *all, bool ephemeral, SessionOptions *options,
                         const SpareSpec *spec, const SandboxOwner *owner, void *userdata, Problem *problem)
 {
-    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+    Sandbox *sandbox = sandbox_new(all, SANDBOX_WARMING, ephemeral, options, owner, userdata);
     int r;
 
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
-    sandbox->state = SANDBOX_WARMING;
     sandbox->spare_spec = *spec;
     sandbox->memory = memory_image_ref(spec->memory);
     snprintf(sandbox->name, sizeof(sandbox->name), PRIVATE_MARK "%s", sandbox->instance);
@@ -529,7 +544,7 @@ int sandbox_activate(Sandbox *sandbox)
 {
     if (send_claim(sandbox, &sandbox->options) < 0)
         return -EHOSTUNREACH;
-    sandbox->state = SANDBOX_READY;
+    sandbox_become(sandbox, SANDBOX_READY);
     note_kills(sandbox);
     return 0;
 }
@@ -544,7 +559,7 @@ static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignmen
     session_options_deinit(&sandbox->options);
     sandbox->options = *options;
     *options = (SessionOptions){0};
-    sandbox->state = sandbox->awaits ? SANDBOX_STARTING : SANDBOX_READY;
+    sandbox_become(sandbox, sandbox->awaits ? SANDBOX_STARTING : SANDBOX_READY);
     sandbox->spare_spec = (SpareSpec){0};
     note_kills(sandbox);
     sandbox->all->events->assigned(sandbox);
@@ -629,11 +644,10 @@ int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, Sessio
 Sandbox *sandbox_restore(Sandboxes *all, uid_t user, const char *name, const char *instance, bool ephemeral,
                          double created, SessionOptions *options, const SandboxOwner *owner, void *userdata)
 {
-    Sandbox *sandbox = sandbox_new(all, ephemeral, options, owner, userdata);
+    Sandbox *sandbox = sandbox_new(all, SANDBOX_ADOPTING, ephemeral, options, owner, userdata);
 
     if (!sandbox)
         return NULL;
-    sandbox->state = SANDBOX_ADOPTING;
     sandbox->user = sandbox->files.user = user;
     sandbox->created = created;
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", name);
@@ -654,7 +668,7 @@ int sandbox_restore_files(Sandbox *sandbox, const char *id, bool mounts, Problem
 
 void sandbox_files_amiss(Sandbox *sandbox, const Problem *failure)
 {
-    if (sandbox->state == SANDBOX_PARKING || sandbox->state == SANDBOX_PARKED)
+    if (sandbox->state >= SANDBOX_RETURNING && sandbox->state <= SANDBOX_PARKED)
         log_warn("saved session is not whole", "session=%s reason=%s", sandbox->name, failure->text);
     else
         sandbox_close(sandbox, failure->text);

@@ -1,13 +1,5 @@
 /* Sandbox: a container with its supervisor and its files. Whoever owns it queues GuestRequests, and is
- * told what becomes of it.
- *
- *   STARTING ──┐                          for a session that waits for it; also from SPARE
- *   ADOPTING ──┼──► READY ──┬──► CLOSING ──► freed
- *   WARMING ─► SPARE ──┘ ▲  └──► LEFT ─────► freed, the container runs on
- *                        │  └──► PARKING ──► PARKED   its files stay
- *                     WAKING ◄────────────────┘       or back to PARKING, where it cannot be had
- *
- * Any state before CLOSING may become that. */
+ * told what becomes of it. sandbox_states.def has its states. */
 #pragma once
 
 #include "host/file_service/client/session_files.h"
@@ -31,16 +23,8 @@ typedef struct SpareSpec {
 } SpareSpec;
 
 typedef enum SandboxState {
-    SANDBOX_STARTING, /* its container and its supervisor are waited for */
-    SANDBOX_WARMING,  /* the same, for nobody yet */
-    SANDBOX_ADOPTING, /* the same, of a container that an earlier controller made */
-    SANDBOX_WAKING,   /* the same, of a new container for one that was parked */
-    SANDBOX_SPARE,    /* it is up, for nobody yet */
-    SANDBOX_READY,    /* requests are sent to it */
-    SANDBOX_PARKING,  /* its container is being removed, and nothing else of it; it may linger before */
-    SANDBOX_PARKED,   /* it has no container */
-    SANDBOX_CLOSING,  /* its container is being removed */
-    SANDBOX_LEFT,     /* to the next controller */
+#define SANDBOX_STATE(state, awaits) SANDBOX_##state,
+#include "host/sandbox/sandbox_states.def"
 } SandboxState;
 
 /* Events that a sandbox which is not up yet waits for. */
@@ -49,6 +33,13 @@ typedef enum SandboxAwaits {
     AWAITS_SUPERVISOR = 2,
     AWAITS_DATA = 4, /* of one that was a spare */
 } SandboxAwaits;
+
+/* Whether a container that cannot be had is made anew. */
+typedef enum SandboxRetry {
+    RETRY_ONCE,
+    RETRY_NEVER,   /* any more */
+    RETRY_IN_ROOM, /* it is, when spares that gave way are gone; and then no more */
+} SandboxRetry;
 
 /* Events of a sandbox, told to its owner. NULL where it does nothing about one. */
 typedef struct SandboxOwner {
@@ -114,8 +105,6 @@ struct Sandbox {
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
     bool loads;                        /* it begins with what another one has saved */
-    bool lingers;                      /* PARKING: its container is there, and its supervisor has work */
-    bool returns;                      /* it lingers, and is about to be READY again */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
@@ -137,8 +126,7 @@ struct Sandbox {
     uint64_t hellos_since; /* clock_now() when they were last counted from 0 */
     EgressPlace egress;
     LoopTimer start_timer;
-    bool retried;       /* its container is not made again */
-    bool crowded;       /* it is, when spares that gave way are gone */
+    SandboxRetry retry;
     uint64_t oom_kills; /* by the kernel, in this container so far */
 
     GuestRequest *running;
@@ -214,13 +202,15 @@ int sandbox_activate(Sandbox *sandbox);
 
 /* ---- without a container ---- */
 
-/* Ends the container of one that is READY, and in which nothing is in use: at once, or where it `lingers`
- * when that is over, as the owner says, who hears its supervisor until then, or when it takes too long.
+/* Ends the container of one that is READY, and in which nothing is in use: at once, or once it has been
+ * SAVING, until sandbox_saved(), or until that takes too long; the owner hears its supervisor meanwhile.
  * False, and nothing done, where that cannot be written down. */
-bool sandbox_park(Sandbox *sandbox, bool lingers);
-void sandbox_linger_over(Sandbox *sandbox);
-/* Makes one that lingers READY again. False where it does not, or comes from an earlier controller. */
-bool sandbox_unpark(Sandbox *sandbox);
+bool sandbox_park(Sandbox *sandbox, bool saving);
+/* Ends the container of one that is SAVING or RETURNING; does nothing about any other. */
+void sandbox_saved(Sandbox *sandbox);
+/* Makes one that is SAVING, and is no earlier controller's, RETURNING: READY once its supervisor answers. */
+void sandbox_call_back(Sandbox *sandbox);
+void sandbox_returned(Sandbox *sandbox);
 /* The controller ends: what is on its way to be PARKED, or back, will be; anything else is closed. */
 void sandbox_shut_down(Sandbox *sandbox);
 /* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
@@ -239,7 +229,7 @@ int sandbox_restore_link(Sandbox *sandbox, const char *link, const uint8_t *secr
 /* Its container; 0, or negative with the problem set, and the engine knows nothing of it. */
 int sandbox_restore_container(Sandbox *sandbox, Problem *problem);
 /* Makes a restored sandbox PARKED. Its container may be there all the same, if the place where its supervisor
- * connects is: then it lingers first. */
+ * connects is: then it is SAVING first. */
 void sandbox_restore_parked(Sandbox *sandbox);
 /* Frees one whose container was not restored. */
 void sandbox_abandon(Sandbox *sandbox);

@@ -186,9 +186,9 @@ void session_branch_made(Session *branch, uint64_t execution_count, uint64_t epo
     branch->execution_count = execution_count;
     branch->epoch = MAX(branch->epoch, epoch);
     if (branch->state == SESSION_STARTING) {
-        branch->state = SESSION_READY;
+        session_set_state(branch, SESSION_READY);
         branch->all->events->branched(branch);
-        session_become_ready(branch);
+        session_tell_ready(branch);
     } else {
         session_drop_branch(branch->sandbox->root, branch->branch);
     }

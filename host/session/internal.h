@@ -4,8 +4,8 @@
 #include "host/session/session.h"
 
 /* session.c */
-void session_become_ready(Session *session);
-void session_set_state(Session *session, SessionState state);
+void session_tell_ready(Session *session);                    /* those who wait for it */
+void session_set_state(Session *session, SessionState state); /* only here a state changes */
 void session_start_ttl(Session *session);
 void session_fail_openers(Session *session, const Problem *problem);
 void session_set_closing(Session *session, const char *reason); /* it opens for nobody any more */

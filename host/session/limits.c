@@ -24,7 +24,7 @@ static Total total_of(const Sandboxes *all, uid_t user)
         if (!sandbox->root || sandbox->user != user || sandbox_is_ending(sandbox))
             continue;
         total.disk += sandbox->options.disk;
-        if (sandbox->state == SANDBOX_PARKED || (sandbox->state == SANDBOX_PARKING && !sandbox->returns))
+        if (sandbox->state >= SANDBOX_SAVING)
             continue;
         total.sessions++;
         total.memory += sandbox->options.memory;

@@ -88,17 +88,16 @@ static void stay(Session *root, Request *request, ErrorCode code, const char *re
         request_fail_text(request, code, "the session '%s' stays awake: %s", root->name, reason);
 }
 
-/* Has the variables of one that lingers saved beside its memory. */
+/* Has the variables saved beside the memory. */
 static void add_variables(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
     const MsgSaveOrder add = {
         .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .adds = true};
 
-    sandbox->returns = false;
     root->load = sandboxes_next_number(sandbox->all);
     if (guest_send(sandbox->guest, MSG_SAVE, root->load, MsgSaveOrder, &add) < 0)
-        sandbox_linger_over(sandbox);
+        sandbox_saved(sandbox);
 }
 
 /* Asks what is easily answered: one whose supervisor is gone, and nobody knows yet, is woken from what is on
@@ -107,10 +106,10 @@ static void begin_to_return(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
 
-    sandbox->returns = true;
+    sandbox_call_back(sandbox);
     root->load = sandboxes_next_number(sandbox->all);
     if (sandbox_send(sandbox, MSG_CHECKPOINTS, root->load) < 0)
-        sandbox_linger_over(sandbox);
+        sandbox_saved(sandbox);
 }
 
 /* Each that could not be saved is told of when the session wakes without its memory. */
@@ -118,7 +117,7 @@ static void variables_added(Session *root, const Message *message)
 {
     log_debug(message->kind == MSG_REPLY ? "variables saved" : "variables not saved", "session=%s",
               root->name);
-    sandbox_linger_over(root->sandbox);
+    sandbox_saved(root->sandbox);
 }
 
 /* Parks a session that is saved: with its memory, or with its variables. One that is in use again, or cannot
@@ -263,7 +262,7 @@ void session_load(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
 
-    if (sandbox->lingers) {
+    if (sandbox->state == SANDBOX_SAVING) {
         add_variables(root);
         return;
     }
@@ -318,18 +317,22 @@ static void go_on(Session *root)
 
 int session_on_load_message(Session *root, const Message *message, Problem *problem)
 {
-    if (message->id != root->load)
+    Sandbox *sandbox = root->sandbox;
+
+    if (message->id != root->load || (message->kind != MSG_REPLY && message->kind != MSG_ERROR))
         return 0;
-    if (root->sandbox->lingers && (message->kind == MSG_REPLY || message->kind == MSG_ERROR)) {
-        if (root->sandbox->returns && sandbox_unpark(root->sandbox))
-            go_on(root);
-        else
-            variables_added(root, message);
+    switch (sandbox->state) {
+    case SANDBOX_RETURNING:
+        sandbox_returned(sandbox);
+        go_on(root);
         return 0;
+    case SANDBOX_SAVING:
+        variables_added(root, message);
+        return 0;
+    default:
+        return message->kind == MSG_REPLY ? on_loaded(sandbox, message, problem)
+                                          : on_load_refused(sandbox, message, problem);
     }
-    if (message->kind == MSG_REPLY)
-        return on_loaded(root->sandbox, message, problem);
-    return message->kind == MSG_ERROR ? on_load_refused(root->sandbox, message, problem) : 0;
 }
 
 /* Its checkpoints went with the container. */
@@ -352,9 +355,8 @@ void session_on_not_woken(Session *root, const Problem *problem)
 void session_wake(Session *root)
 {
     Sandbox *sandbox = root->sandbox;
+    bool may_return = sandbox->state == SANDBOX_SAVING && !sandbox->awaits;
     Problem problem = PROBLEM_NULL;
-
-    bool may_return = sandbox->lingers && !sandbox->returns && !sandbox->awaits;
 
     if (sandbox->state != SANDBOX_PARKED && !may_return)
         return; /* waking, or about to be */

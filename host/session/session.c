@@ -1,5 +1,6 @@
 #include "host/session/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,17 +121,32 @@ void session_wait_open(Session *session, Request *request)
         list_append(&session->openers, &request->link);
 }
 
+static const char *const states[] = {
+#define SESSION_STATE(state, awaits) #state,
+#include "host/session/session_states.def"
+};
+
+static const bool moves[ARRAY_SIZE(states)][ARRAY_SIZE(states)] = {
+#define SESSION_MOVE(from, event, to) [SESSION_##from][SESSION_##to] = true,
+#include "host/session/session_states.def"
+};
+
 void session_set_state(Session *session, SessionState state)
 {
+    bool may = moves[session->state][state];
+
+    if (!may)
+        log_error("a session has made a move that there is not", "session=%s from=%s to=%s", session->name,
+                  states[session->state], states[state]);
+    assert(may);
     session->all->saved += (size_t)(state == SESSION_SAVED) - (size_t)(session->state == SESSION_SAVED);
     session->state = state;
 }
 
-void session_become_ready(Session *session)
+void session_tell_ready(Session *session)
 {
     Request *request;
 
-    session_set_state(session, SESSION_READY);
     list_foreach (request, &session->openers, Request, link)
         answer_open(session, request);
     rest(session);
@@ -171,7 +187,7 @@ Session *session_free(Session *session)
 {
     if (!session)
         return NULL;
-    session_set_state(session, SESSION_CLOSING);
+    session->all->saved -= session->state == SESSION_SAVED;
     sessions_remove(session);
     loop_timer_cancel(&session->idle_timer);
     list_remove(&session->in_branches);
@@ -343,9 +359,10 @@ void session_set_closing(Session *session, const char *reason)
 {
     Problem problem = PROBLEM_NULL;
 
-    if (session->state != SESSION_CLOSING)
+    if (session->state != SESSION_CLOSING) {
         session_note_end(session, reason);
-    session_set_state(session, SESSION_CLOSING);
+        session_set_state(session, SESSION_CLOSING);
+    }
     loop_timer_cancel(&session->idle_timer);
     session_closed_problem(session, reason, &problem);
     session_fail_openers(session, &problem);
@@ -534,8 +551,10 @@ void session_all_ready(Session *root)
     Session *session;
 
     log_info("session ready", "session=%s image=%s", root->name, root->sandbox->options.image);
-    list_foreach (session, &root->branches, Session, in_branches)
-        session_become_ready(session);
+    list_foreach (session, &root->branches, Session, in_branches) {
+        session_set_state(session, SESSION_READY);
+        session_tell_ready(session);
+    }
     if (take_held(root->sandbox))
         sandbox_next(root->sandbox);
 }

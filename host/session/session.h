@@ -9,10 +9,8 @@
 #include "host/session/sessions.h"
 
 typedef enum SessionState {
-    SESSION_STARTING,
-    SESSION_READY,
-    SESSION_SAVED, /* its variables are on disk, until it is READY again */
-    SESSION_CLOSING,
+#define SESSION_STATE(state, awaits) SESSION_##state,
+#include "host/session/session_states.def"
 } SessionState;
 
 struct Session {
