@@ -253,23 +253,33 @@ static void print_man_row(FILE *out, const Option *option)
 
 void options_print_man(FILE *out)
 {
-    fprintf(
-        out,
-        ".TH LIMPETD 8 \"\" \"Limpet %s\"\n.SH NAME\nlimpetd \\- controller of live Python sessions in "
-        "containers\n.SH SYNOPSIS\n.B limpetd\n[\\-\\-config FILE] [\\-\\-detach | \\-\\-check] [OPTION...]\n"
-        ".SH DESCRIPTION\nRuns each session as a live CPython in a container and serves clients on one "
-        "socket. Options come from the command line, the environment, and the configuration file "
-        "(/etc/limpet/limpetd.conf for root, otherwise limpet/limpetd.conf in the XDG configuration "
-        "directory), in this order of precedence.\n.SH OPTIONS\n"
-        ".TP\n.B \\-\\-check\nReport what this host supports and how to enable the rest.\n"
-        ".TP\n.B \\-\\-detach\nServe in the background; return when the socket answers.\n",
-        LIMPET_VERSION);
+    fprintf(out,
+            ".TH LIMPETD 8 \"\" \"Limpet %s\"\n"
+            ".SH NAME\n"
+            "limpetd \\- controller of live Python sessions in containers\n"
+            ".SH SYNOPSIS\n"
+            ".B limpetd\n"
+            "[\\-\\-config FILE] [\\-\\-detach | \\-\\-check] [OPTION...]\n"
+            ".SH DESCRIPTION\n"
+            "Runs each session as a live CPython in a container and serves clients on one "
+            "socket. Options come from the command line, the environment, and the configuration file "
+            "(/etc/limpet/limpetd.conf for root, otherwise limpet/limpetd.conf in the XDG configuration "
+            "directory), in this order of precedence.\n"
+            ".SH OPTIONS\n"
+            ".TP\n"
+            ".B \\-\\-check\n"
+            "Report what this host supports and how to enable the rest.\n"
+            ".TP\n"
+            ".B \\-\\-detach\n"
+            "Serve in the background; return when the socket answers.\n",
+            LIMPET_VERSION);
     for (size_t i = 0; i < settings.n; i++)
         print_man_row(out, &settings.rows[i]);
-    fputs(".SH CONTAINERS\nEach container has two labels: \\fIlimpet.owner\\fR identifies the state "
-          "directory, and "
+    fputs(".SH CONTAINERS\n"
+          "Each container has two labels: \\fIlimpet.owner\\fR identifies the state directory, and "
           "\\fIlimpet.session\\fR is the name of the session, or ~ and an id for a container of the pool. "
           "\\fBlimpet ls \\-\\-json\\fR shows the container of each session.\n"
-          ".SH SEE ALSO\n.BR limpet (1)\n",
+          ".SH SEE ALSO\n"
+          ".BR limpet (1)\n",
           out);
 }

@@ -346,14 +346,12 @@ const Command command_attach = {
     .name = "attach",
     .usage = "[OPTIONS] SESSION PROCESS",
     .summary = "Shows the output of a process in the background, and passes on your input",
-    .details = "\n"
-               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent "
-               "output comes\n"
-               "first. If both the process and you have a terminal, the process gets your keys, Ctrl-C "
-               "included, and\n"
-               "Ctrl-] detaches; otherwise Ctrl-C detaches. Detaching does not end the process.\n"
-               "\n"
-               "The exit status is that of the process when it ends, as for `limpet exec`.",
+    .details =
+        "\nPROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. Recent output comes\n"
+        "first. If both the process and you have a terminal, the process gets your keys, Ctrl-C included, and\n"
+        "Ctrl-] detaches; otherwise Ctrl-C detaches. Detaching does not end the process.\n"
+        "\n"
+        "The exit status is that of the process when it ends, as for `limpet exec`.",
     .options = {attach_options, ARRAY_SIZE(attach_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,
@@ -432,14 +430,12 @@ const Command command_shell = {
     .name = "shell",
     .usage = "SESSION [-- PROGRAM [ARGUMENT]...]",
     .summary = "Opens a terminal in a session: bash, or another program",
-    .details = "\n"
-               "The session is opened if it does not exist. The shell runs beside the code of the session, "
-               "with its\n"
-               "files and limits. Ctrl-] detaches: the shell keeps running, and `limpet attach` returns to "
-               "it. Closing\n"
-               "this terminal ends it.\n"
-               "\n"
-               "The exit status is that of the shell.",
+    .details =
+        "\nThe session is opened if it does not exist. The shell runs beside the code of the session, with its\n"
+        "files and limits. Ctrl-] detaches: the shell keeps running, and `limpet attach` returns to it. Closing\n"
+        "this terminal ends it.\n"
+        "\n"
+        "The exit status is that of the shell.",
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 1,
     .operands_max = -1,

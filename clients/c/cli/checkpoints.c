@@ -35,9 +35,9 @@ const Command command_checkpoint = {
     .name = "checkpoint",
     .usage = "[OPTIONS] SESSION",
     .summary = "Takes a checkpoint of the variables of a session, for 'rollback'",
-    .details = "\nThe checkpoint is kept until it is dropped, the session is closed, or its memory is needed "
-               "for newer\n"
-               "checkpoints.",
+    .details =
+        "\nThe checkpoint is kept until it is dropped, the session is closed, or its memory is needed for newer\n"
+        "checkpoints.",
     .options = {checkpoint_options, ARRAY_SIZE(checkpoint_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
@@ -98,9 +98,9 @@ const Command command_rollback = {
     .name = "rollback",
     .usage = "[OPTIONS] SESSION CHECKPOINT",
     .summary = "Restores the variables of a session from a checkpoint",
-    .details = "\nCHECKPOINT is the id or the name of a checkpoint of the session or of one of its branches. "
-               "The checkpoint\n"
-               "is kept. If it was taken with --files, /session is restored as well.",
+    .details =
+        "\nCHECKPOINT is the id or the name of a checkpoint of the session or of one of its branches. The checkpoint\n"
+        "is kept. If it was taken with --files, /session is restored as well.",
     .options = {rollback_options, ARRAY_SIZE(rollback_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_CHECKPOINT},
     .operands_min = 2,
@@ -160,9 +160,9 @@ const Command command_branch = {
     .name = "branch",
     .usage = "[OPTIONS] SESSION NAME",
     .summary = "Opens the branch SESSION/NAME with the variables of SESSION",
-    .details = "\nFrom then on the variables of the branch and of the session are separate; the container "
-               "and the files\n"
-               "are shared. 'commit' makes the branch the new state of the session, 'close' discards it.",
+    .details =
+        "\nFrom then on the variables of the branch and of the session are separate; the container and the files\n"
+        "are shared. 'commit' makes the branch the new state of the session, 'close' discards it.",
     .options = {branch_options, ARRAY_SIZE(branch_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 2,
@@ -196,8 +196,7 @@ const Command command_fork = {
     .usage = "[OPTIONS] SESSION NAME...",
     .summary = "Makes sessions with copies of the variables and files of SESSION",
     .details =
-        "\nEach has a container of its own, and the options of SESSION. 'branch' makes a lighter copy that "
-        "shares\n"
+        "\nEach has a container of its own, and the options of SESSION. 'branch' makes a lighter copy that shares\n"
         "the container and the files.",
     .options = {fork_options, ARRAY_SIZE(fork_options)},
     .operands = {COMPLETE_SESSION},

@@ -210,10 +210,9 @@ const Command command_put = {
     .name = "put",
     .usage = "LOCAL SESSION:PATH",
     .summary = "Copies a file or a directory into a session",
-    .details = "\nPATH is absolute or relative to /session. LOCAL '-' is standard input. If PATH is empty or "
-               "ends in "
-               "a slash,\n"
-               "the file or directory keeps its name. A directory is merged into an existing one.",
+    .details =
+        "\nPATH is absolute or relative to /session. LOCAL '-' is standard input. If PATH is empty or ends in a slash,\n"
+        "the file or directory keeps its name. A directory is merged into an existing one.",
     .operands = {COMPLETE_FILE, COMPLETE_SESSION_PATH},
     .operands_min = 2,
     .operands_max = 2,
@@ -239,8 +238,7 @@ const Command command_get = {
     .usage = "SESSION:PATH LOCAL",
     .summary = "Copies a file or a directory out of a session",
     .details =
-        "\nPATH is absolute or relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, "
-        "the file\n"
+        "\nPATH is absolute or relative to /session. LOCAL '-' is standard output. If LOCAL is a directory, the file\n"
         "or directory keeps its name there.",
     .operands = {COMPLETE_SESSION_PATH, COMPLETE_FILE},
     .operands_min = 2,
@@ -437,8 +435,7 @@ const Command command_files = {
     .usage = "[OPTIONS] ls|read|write|stat|mkdir|mv|rm|watch SESSION:PATH [NEW]",
     .summary = "Reads and changes files anywhere in a sandbox",
     .details =
-        "\nPATH is absolute or relative to /session, and may be wherever the code has access: /session, "
-        "/tmp,\n"
+        "\nPATH is absolute or relative to /session, and may be wherever the code has access: /session, /tmp,\n"
         "/home/user. `read` prints a file, `write` writes standard input to one, `mv` renames to NEW.\n"
         "`watch` prints events in a directory until it is interrupted. Works while code runs.",
     .options = {files_options, ARRAY_SIZE(files_options)},
@@ -469,9 +466,9 @@ const Command command_artifact = {
     .usage = "RUN_ID PATH [LOCAL]",
     .summary = "Fetches a file that a call has published, and checks its SHA-256",
     .details =
-        "\nFor a controller on another machine, whose copies cannot be opened here. RUN_ID and PATH are "
-        "those of the\ncall's record (`limpet run --json`). LOCAL is a file or a directory, by default "
-        "this one; '-' is\nstandard output. Waits for a call that still runs.",
+        "\nFor a controller on another machine, whose copies cannot be opened here. RUN_ID and PATH are those of the\n"
+        "call's record (`limpet run --json`). LOCAL is a file or a directory, by default this one; '-' is\n"
+        "standard output. Waits for a call that still runs.",
     .operands = {COMPLETE_NOTHING, COMPLETE_NOTHING, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 3,

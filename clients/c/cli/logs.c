@@ -294,11 +294,10 @@ const Command command_logs = {
     .name = "logs",
     .usage = "[OPTIONS]",
     .summary = "Shows the log of the controller",
-    .details = "\nA controller that was started by a command or with 'limpetd --detach' logs to limpetd.log "
-               "in its state\n"
-               "directory. At 1 MiB the file is renamed to limpetd.log.1 and replaces the previous one. "
-               "Other controllers\n"
-               "log to their standard error, for example to the journal; this command then says where.",
+    .details =
+        "\nA controller that was started by a command or with 'limpetd --detach' logs to limpetd.log in its state\n"
+        "directory. At 1 MiB the file is renamed to limpetd.log.1 and replaces the previous one. Other controllers\n"
+        "log to their standard error, for example to the journal; this command then says where.",
     .options = {logs_options, ARRAY_SIZE(logs_options)},
     .values_size = sizeof(LogsValues),
     .run = run,

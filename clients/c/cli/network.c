@@ -196,10 +196,8 @@ const Command command_network = {
     .usage = "[OPTIONS] SESSION",
     .summary = "Shows or changes the destinations that a session may connect to",
     .details =
-        "\n"
-        "A destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; the default port is 443.\n"
-        "Connections to destinations that are no longer allowed are closed at once. Without options, it "
-        "shows\n"
+        "\nA destination is HOST:PORT, *.DOMAIN:PORT, or an address and a port; the default port is 443.\n"
+        "Connections to destinations that are no longer allowed are closed at once. Without options, it shows\n"
         "the allowed destinations.",
     .options = {network_options, ARRAY_SIZE(network_options)},
     .operands = {COMPLETE_SESSION},

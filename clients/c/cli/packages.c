@@ -115,10 +115,8 @@ const Command command_install = {
     .usage = "[OPTIONS] SESSION [PACKAGE]...",
     .summary = "Installs Python packages in a running session",
     .details =
-        "\nA PACKAGE is a requirement, such as polars or 'polars==1.*'. Wheels are installed by an installer "
-        "in a\n"
-        "container of its own, which reaches the package index and nothing else, and appear in the session "
-        "at once.\n"
+        "\nA PACKAGE is a requirement, such as polars or 'polars==1.*'. Wheels are installed by an installer in a\n"
+        "container of its own, which reaches the package index and nothing else, and appear in the session at once.\n"
         "Prints the packages of the session.",
     .options = {install_options, ARRAY_SIZE(install_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
@@ -324,8 +322,7 @@ const Command command_template = {
     .usage = "[OPTIONS] create|ls|rm [NAME]",
     .summary = "Makes, lists and removes templates for sessions",
     .details =
-        "\n`limpet open --template NAME` opens a session in which the files are in /session, the environment "
-        "is\n"
+        "\n`limpet open --template NAME` opens a session in which the files are in /session, the environment is\n"
         "set, and the setup code has run. `create` tries the template once and keeps it if that succeeds.\n"
         "`rm` does not affect sessions that were made from it.",
     .options = {template_options, ARRAY_SIZE(template_options)},

@@ -183,12 +183,8 @@ const Command command_start = {
     .usage = "[OPTIONS] -s SESSION -c LINE | -- PROGRAM [ARGUMENT]...",
     .summary = "Starts a command of a session in the background",
     .details =
-        "\n"
-        "Prints the id of the process at once. It runs beside the code of the session, without a time limit, "
-        "until it\n"
-        "ends by itself, by `limpet kill`, or with the session. `limpet ps` lists the processes of a "
-        "session, "
-        "and\n"
+        "\nPrints the id of the process at once. It runs beside the code of the session, without a time limit, until it\n"
+        "ends by itself, by `limpet kill`, or with the session. `limpet ps` lists the processes of a session, and\n"
         "`limpet attach` shows its output.",
     .options = {start_options, ARRAY_SIZE(start_options)},
     .operands = {COMPLETE_NOTHING},
@@ -254,10 +250,9 @@ const Command command_ps = {
     .name = "ps",
     .usage = "[OPTIONS] SESSION",
     .summary = "Lists the commands and processes of a session",
-    .details = "\n"
-               "A `process` was started with `limpet start` or `limpet shell`, and is listed for a while "
-               "after its end.\n"
-               "A `command` runs under `limpet exec`. An `orphan` was left behind by one of these.",
+    .details =
+        "\nA `process` was started with `limpet start` or `limpet shell`, and is listed for a while after its end.\n"
+        "A `command` runs under `limpet exec`. An `orphan` was left behind by one of these.",
     .options = {ps_options, ARRAY_SIZE(ps_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,
@@ -320,10 +315,9 @@ const Command command_kill = {
     .name = "kill",
     .usage = "[OPTIONS] SESSION PROCESS",
     .summary = "Sends a signal to a process of a session",
-    .details = "\n"
-               "PROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. The "
-               "signal goes to\n"
-               "its process group.",
+    .details =
+        "\nPROCESS is an id or its beginning, a name, or a number, as `limpet ps` shows them. The signal goes to\n"
+        "its process group.",
     .options = {kill_options, ARRAY_SIZE(kill_options)},
     .operands = {COMPLETE_SESSION, COMPLETE_NOTHING},
     .operands_min = 2,

@@ -266,10 +266,10 @@ const Command command_save = {
     .name = "save",
     .usage = "SESSION FILE",
     .summary = "Saves a session to a file: its variables, its memory, /session and its options",
-    .details = "\nThe session does not change. Variables that cannot be pickled are listed with the reason. "
-               "The file is a\n"
-               "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.\n"
-               "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
+    .details =
+        "\nThe session does not change. Variables that cannot be pickled are listed with the reason. The file is a\n"
+        "tar; 'limpet open --restore FILE SESSION' makes a session of it, on another machine too.\n"
+        "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
     .operands = {COMPLETE_SESSION, COMPLETE_FILE},
     .operands_min = 2,
     .operands_max = 2,
@@ -281,8 +281,8 @@ const Command command_show = {
     .usage = "FILE",
     .summary = "Shows what is in a file of 'limpet save'",
     .details =
-        "\nNothing in the file runs. The list has the names, types and sizes of the variables, and says "
-        "whether the\nlive memory is there and fits this machine.\n"
+        "\nNothing in the file runs. The list has the names, types and sizes of the variables, and says whether the\n"
+        "live memory is there and fits this machine.\n"
         "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
     .operands = {COMPLETE_FILE},
     .operands_min = 1,
@@ -295,9 +295,9 @@ const Command command_export = {
     .usage = "SESSION DIRECTORY",
     .summary = "Writes a notebook of the calls of a session, its artifacts and a lock file",
     .details =
-        "\nThe notebook has the calls in order with their outputs, and runs again. lock.json has the image, "
-        "the versions\nof Python and of all packages, and the artifacts with their SHA-256 and the call that "
-        "made them.\nNeeds the Python package in python3, or in the Python that LIMPET_PYTHON names.",
+        "\nThe notebook has the calls in order with their outputs, and runs again. lock.json has the image, the versions\n"
+        "of Python and of all packages, and the artifacts with their SHA-256 and the call that made them.\n"
+        "Needs the Python package in python3, or in the Python that LIMPET_PYTHON names.",
     .operands = {COMPLETE_SESSION, COMPLETE_DIRECTORY},
     .operands_min = 2,
     .operands_max = 2,
@@ -309,10 +309,8 @@ const Command command_up = {
     .usage = "[--upgrade] [--directory DIR] [ADDRESS] [OPTIONS]",
     .summary = "Starts a controller in a container of a Docker Engine, here or elsewhere",
     .details =
-        "\nADDRESS is docker://, which is the engine that the docker command uses, docker://CONTEXT, or "
-        "docker://tcp://HOST:PORT.\n"
-        "Needs the docker command, and the Python package in python3, or in the Python that "
-        "LIMPET_PYTHON names.\n"
+        "\nADDRESS is docker://, which is the engine that the docker command uses, docker://CONTEXT, or docker://tcp://HOST:PORT.\n"
+        "Needs the docker command, and the Python package in python3, or in the Python that LIMPET_PYTHON names.\n"
         "'limpet up --help' lists the options; those of limpetd may follow.",
     .operands_max = -1,
     .verbatim = true,
@@ -333,10 +331,10 @@ const Command command_doctor = {
     .name = "doctor",
     .usage = "[--address ADDRESS]",
     .summary = "Checks this machine, the controller, the Python package and the gateway, and names remedies",
-    .details = "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python "
-               "package in\n"
-               "python3, or in the Python that LIMPET_PYTHON names, and of the gateway.\n"
-               "Nothing is started. The exit status is 1 if a check fails.",
+    .details =
+        "\nPrints the findings of 'limpetd --check', and the state of the controller, of the Python package in\n"
+        "python3, or in the Python that LIMPET_PYTHON names, and of the gateway.\n"
+        "Nothing is started. The exit status is 1 if a check fails.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_doctor,
@@ -346,9 +344,9 @@ const Command command_jupyter = {
     .name = "jupyter",
     .usage = "install [OPTIONS]",
     .summary = "Installs a Jupyter kernel whose cells run in a session",
-    .details = "\nNeeds the Python package with the extra 'jupyter' in python3, or in the Python that "
-               "LIMPET_PYTHON names.\n"
-               "'limpet jupyter install --help' lists the options.",
+    .details =
+        "\nNeeds the Python package with the extra 'jupyter' in python3, or in the Python that LIMPET_PYTHON names.\n"
+        "'limpet jupyter install --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_jupyter,
@@ -358,9 +356,9 @@ const Command command_kubernetes = {
     .name = "kubernetes",
     .usage = "manifest [OPTIONS]",
     .summary = "Prints what a namespace of Kubernetes needs for sessions in pods",
-    .details = "\nNeeds the Python package with the extra 'kubernetes' in python3, or in the Python that "
-               "LIMPET_PYTHON names.\n"
-               "'limpet kubernetes manifest --help' lists the options.",
+    .details =
+        "\nNeeds the Python package with the extra 'kubernetes' in python3, or in the Python that LIMPET_PYTHON names.\n"
+        "'limpet kubernetes manifest --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_kubernetes,
@@ -370,10 +368,10 @@ const Command command_mcp = {
     .name = "mcp",
     .usage = "[OPTIONS]",
     .summary = "Serves the Model Context Protocol on standard input and output",
-    .details = "\nAn MCP client, such as an editor, starts it. Needs the Python package with the extra 'mcp' "
-               "in python3, "
-               "or in\nthe Python that LIMPET_PYTHON names.\n"
-               "'limpet mcp --help' lists the options.",
+    .details =
+        "\nAn MCP client, such as an editor, starts it. Needs the Python package with the extra 'mcp' in python3, or in\n"
+        "the Python that LIMPET_PYTHON names.\n"
+        "'limpet mcp --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_mcp,
@@ -383,9 +381,9 @@ const Command command_serve = {
     .name = "serve",
     .usage = "[OPTIONS]",
     .summary = "Serves sessions over HTTP: a REST interface and a web page",
-    .details = "\nNeeds the Python package with the extra 'serve' in python3, or in the Python that "
-               "LIMPET_PYTHON names.\n"
-               "'limpet serve --help' lists the options.",
+    .details =
+        "\nNeeds the Python package with the extra 'serve' in python3, or in the Python that LIMPET_PYTHON names.\n"
+        "'limpet serve --help' lists the options.",
     .operands_max = -1,
     .verbatim = true,
     .run = run_serve,

@@ -259,7 +259,7 @@ const Command command_dial_stdio = {
     .usage = "",
     .summary = "Makes its standard input and output a connection to the controller of this machine",
     .details =
-        "\nFor clients on other machines, which run this command here: addresses such as ssh://HOST and "
-        "docker://CONTEXT\ndo so, and exec:COMMAND with a command of your own.",
+        "\nFor clients on other machines, which run this command here: addresses such as ssh://HOST and docker://CONTEXT\n"
+        "do so, and exec:COMMAND with a command of your own.",
     .run = run_dial_stdio,
 };

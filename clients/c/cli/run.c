@@ -235,16 +235,13 @@ const Command command_run = {
     .usage = "[OPTIONS] -c CODE | FILE | -",
     .summary = "Runs code in a session, or in a clean container of its own",
     .details =
-        "\nPrints the output of the code while it runs, then the value of the last expression. Tracebacks "
-        "and the\n"
-        "files that the call creates ('container path → host path') go to standard error. Ctrl-C interrupts "
-        "the\n"
+        "\nPrints the output of the code while it runs, then the value of the last expression. Tracebacks and the\n"
+        "files that the call creates ('container path → host path') go to standard error. Ctrl-C interrupts the\n"
         "code; a second Ctrl-C stops waiting for it. If the variables were rolled back or lost, a line on\n"
         "standard error says so.\n"
         "\n"
-        "Exit status: 0 success, 1 error in the code, or what it gives sys.exit(); 124 timeout, 125 failure "
-        "of "
-        "the\n"
+        "Exit status: 0 success, 1 error in the code, or what it gives sys.exit(); 124 timeout, 125 failure of the
+"
         "sandbox, 130 interrupted, 137 interpreter lost (out of memory, killed, crashed, or by os._exit()).",
     .options = {run_options, ARRAY_SIZE(run_options)},
     .operands = {COMPLETE_FILE},
@@ -395,14 +392,11 @@ const Command command_exec = {
     .usage = "[OPTIONS] -c LINE | -- PROGRAM [ARGUMENT]...",
     .summary = "Runs a command in a session, or in a clean container of its own",
     .details =
-        "\n"
-        "The command runs beside the code of the session. Its output is printed as it is written, and the\n"
+        "\nThe command runs beside the code of the session. Its output is printed as it is written, and the\n"
         "files that it creates ('container path → host path') go to standard error. Its standard input is\n"
-        "that of `limpet exec`, if piped. Ctrl-C interrupts the command; a second Ctrl-C stops waiting for "
-        "it.\n"
+        "that of `limpet exec`, if piped. Ctrl-C interrupts the command; a second Ctrl-C stops waiting for it.\n"
         "\n"
-        "Exit status: that of the command; 124 timeout, 125 failure of the sandbox, 130 interrupted, 137 "
-        "out\n"
+        "Exit status: that of the command; 124 timeout, 125 failure of the sandbox, 130 interrupted, 137 out\n"
         "of memory, 128 + N ended by signal N.",
     .options = {exec_options, ARRAY_SIZE(exec_options)},
     .operands = {COMPLETE_NOTHING},

@@ -312,9 +312,9 @@ const Command command_vars = {
     .alias = "namespace",
     .usage = "[OPTIONS] [SESSION]",
     .summary = "Lists the variables of a session without running any of its code",
-    .details = "\nNames that begin with an underscore are not listed. SESSION may be omitted if only one "
-               "session is open.\n"
-               "'limpet namespace' is the same command.",
+    .details =
+        "\nNames that begin with an underscore are not listed. SESSION may be omitted if only one session is open.\n"
+        "'limpet namespace' is the same command.",
     .options = {vars_options, ARRAY_SIZE(vars_options)},
     .operands_max = 1,
     .operands = {COMPLETE_SESSION},
@@ -417,11 +417,10 @@ const Command command_context = {
     .name = "context",
     .usage = "[OPTIONS] SESSION [NAME]",
     .summary = "Opens the context SESSION/NAME: variables of its own, in Python or another language",
-    .details = "\nIt starts empty, or is attached to if it exists; the container and the files are those of "
-               "SESSION. NAME\n"
-               "defaults to the language. 'limpet run -s SESSION/NAME' runs code in it, and "
-               "'limpet run -s SESSION\n"
-               "--language LANGUAGE' opens the context of a language as needed.",
+    .details =
+        "\nIt starts empty, or is attached to if it exists; the container and the files are those of SESSION. NAME\n"
+        "defaults to the language. 'limpet run -s SESSION/NAME' runs code in it, and 'limpet run -s SESSION\n"
+        "--language LANGUAGE' opens the context of a language as needed.",
     .options = {context_options, ARRAY_SIZE(context_options)},
     .operands = {COMPLETE_SESSION},
     .operands_min = 1,

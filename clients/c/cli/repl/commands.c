@@ -366,9 +366,9 @@ static void help(Repl *repl, char **arguments, size_t n)
         snprintf(usage, sizeof(usage), ":%s %s", table[i]->name, table[i]->usage);
         printf("  %-22s %s\n", usage, table[i]->help);
     }
-    puts("A blank line ends a block. Tab completes, Ctrl-R searches the history, Ctrl-C interrupts a cell "
-         "and\n"
-         "keeps the variables, Ctrl-D leaves the prompt and keeps the session.");
+    puts(
+        "A blank line ends a block. Tab completes, Ctrl-R searches the history, Ctrl-C interrupts a cell and\n"
+        "keeps the variables, Ctrl-D leaves the prompt and keeps the session.");
 }
 
 static const ReplCommand *find(const char *name, size_t size)

@@ -515,18 +515,14 @@ const Command command_repl = {
     .usage = "[OPTIONS]",
     .summary = "Opens a Python prompt on a session",
     .details =
-        "\nWith -s, the prompt uses that session, shared with its other users; the session stays open "
-        "afterwards.\n"
-        "Without -s, the prompt opens a session of its own, which ':quit' and 'exit()' close. Ctrl-D "
-        "detaches:\n"
+        "\nWith -s, the prompt uses that session, shared with its other users; the session stays open afterwards.\n"
+        "Without -s, the prompt opens a session of its own, which ':quit' and 'exit()' close. Ctrl-D detaches:\n"
         "the session stays open until its ttl, and 'limpet repl -s SESSION' returns to it.\n"
         "\n"
         "A block runs when it is complete; a blank line ends an indented block. Tab completes names and\n"
         "attributes, Ctrl-R searches the history, and Ctrl-C clears the line or interrupts the running cell\n"
-        "without losing the variables. Pasted text runs only after Enter. input() and getpass() read from "
-        "the\n"
-        "terminal. Figures are saved to files, and the prompt prints their paths. ':help' lists the "
-        "commands\n"
+        "without losing the variables. Pasted text runs only after Enter. input() and getpass() read from the\n"
+        "terminal. Figures are saved to files, and the prompt prints their paths. ':help' lists the commands\n"
         "for checkpoints, branches and files.\n"
         "\n"
         "The history is stored in limpet/repl_history under $XDG_STATE_HOME or ~/.local/state.",
