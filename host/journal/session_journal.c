@@ -171,28 +171,6 @@ static void history_call(History *history, const Call *call)
     append_history(history, &entry, call->code_size + (has_room ? call->record.size : 0));
 }
 
-/* The variables of a branch are those after call `count` from now on, */
-static void history_back(History *history, uint64_t branch, uint64_t count)
-{
-    MsgHistory entry;
-
-    body_clear(&entry, MsgHistory);
-    entry.branch = branch;
-    entry.back_to = count;
-    append_history(history, &entry, 0);
-}
-
-/* or those of another branch. */
-static void history_committed(History *history, uint64_t branch, uint64_t from)
-{
-    MsgHistory entry;
-
-    body_clear(&entry, MsgHistory);
-    entry.branch = branch;
-    entry.committed = from;
-    append_history(history, &entry, 0);
-}
-
 static bool read_entry(int fd, uint64_t at, size_t size, Buf *ret)
 {
     uint8_t *to = buf_reserve(ret, size);
@@ -627,14 +605,28 @@ void session_journal_call(const Call *call)
     history_call(&sandbox->session_journal->history, call);
 }
 
+/* The variables of a session are those after call `back_to` from now on, or those of the branch `committed`.
+ */
+static void note_variables(const Session *session, uint64_t back_to, uint64_t committed)
+{
+    SessionJournal *journal = session->sandbox->session_journal;
+    MsgHistory entry;
+
+    if (!journal)
+        return;
+    body_clear(&entry, MsgHistory);
+    entry.branch = session->branch;
+    entry.back_to = back_to;
+    entry.committed = committed;
+    append_history(&journal->history, &entry, 0);
+}
+
 void session_journal_back(const Session *session, uint64_t execution_count)
 {
-    if (session->sandbox->session_journal)
-        history_back(&session->sandbox->session_journal->history, session->branch, execution_count);
+    note_variables(session, execution_count, NO_UINT);
 }
 
 void session_journal_committed(const Session *session, uint64_t from)
 {
-    if (session->sandbox->session_journal)
-        history_committed(&session->sandbox->session_journal->history, session->branch, from);
+    note_variables(session, NO_UINT, from);
 }
