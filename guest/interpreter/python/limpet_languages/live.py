@@ -84,7 +84,6 @@ class Live:
 ARGV = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
 BEGIN = "PS1= PS2=; unset HISTFILE; set +m +o history +o histexpand"
 
-
 LAST = 0.2  # seconds in which a program that an interrupted cell was starting is ended
 
 
