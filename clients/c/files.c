@@ -133,10 +133,17 @@ static bool has_dots(const char *path)
     return false;
 }
 
-/* Only the sandbox itself knows what is at such a path; of others, the controller does. */
+/* Only the sandbox itself knows what is at such a path; of others, the controller does. The same two rules as
+ * in clients/python/src/limpet/_copying/_files.py. */
 static bool is_elsewhere(const char *path)
 {
     return has_dots(path) || !utf8_valid(path, strlen(path)) || (*path == '/' && !is_below(path, "/session"));
+}
+
+/* Only clients write there. */
+static bool is_data(const char *path)
+{
+    return !has_dots(path) && is_below(path, "/data");
 }
 
 /* Asks whether the controller passes descriptors; one on another machine may say so and cannot. */
@@ -210,7 +217,7 @@ int limpet_put(LimpetClient *client, const char *session, const char *path, int 
     bool direct = false, done = false;
     int r;
 
-    if (is_elsewhere(path) && !is_below(path, "/data"))
+    if (is_elsewhere(path) && !is_data(path))
         return limpet_files_write(client, session, path, fd, 0644, true);
     client->problem = PROBLEM_NULL;
     bytes = malloc(LIMIT_FILE_CHUNK);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import posixpath
 import shutil
 import stat
 import tempfile
@@ -34,18 +33,23 @@ def is_directory(local: object) -> TypeGuard[Path]:
     return is_path(local) and os.path.isdir(local)
 
 
+def _is_below(text: str, directory: str) -> bool:
+    return ".." not in text.split("/") and (text + "/").startswith(directory + "/")
+
+
 def is_elsewhere(path: Path) -> bool:
-    """Whether only the sandbox knows what is at a path: outside ``/session``, or not UTF-8."""
-    text = posixpath.normpath(os.fspath(path))
-    if text.startswith(("/", "../")) and text != "/session" and not text.startswith("/session/"):
-        return True
-    return any("\udc80" <= sign <= "\udcff" for sign in text)
+    """Whether only the sandbox knows what is at a path: outside ``/session``, with a ``..``, or not UTF-8.
+
+    The same two rules as in ``clients/c/files.c``.
+    """
+    text = os.fspath(path)
+    inside = _is_below(text if text.startswith("/") else f"/session/{text}", "/session")
+    return not inside or any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 def is_data(path: Path) -> bool:
     """Whether a path in the container is ``/data`` or below it, where only clients write."""
-    text = posixpath.normpath(os.fspath(path))
-    return text == "/data" or text.startswith("/data/")
+    return _is_below(os.fspath(path), "/data")
 
 
 class Bytes(io.BytesIO):
