@@ -120,6 +120,7 @@ static const struct {
     [JOB_PACKAGES_FIND] = {do_packages_find, NEEDS_NOTHING},
     [JOB_PACKAGES_TRIM] = {do_packages_trim, NEEDS_NOTHING},
     [JOB_SYNC] = {do_sync, NEEDS_SESSION},
+    [JOB_SYNC_STATE] = {do_sync_state, NEEDS_NOTHING},
 };
 
 /* Copies the id of a session, which is one plain component of a path. To be freed; NULL with the job's

@@ -103,7 +103,7 @@ static inline uid_t reader_of(uint64_t given)
 typedef void JobHandler(FileServiceJob *job);
 
 /* sessions.c */
-JobHandler do_prepare, do_adopt, do_sync, do_remove, do_leave, do_sweep_removed, do_sweep;
+JobHandler do_prepare, do_adopt, do_sync, do_sync_state, do_remove, do_leave, do_sweep_removed, do_sweep;
 JobHandler do_put, do_store, do_get, do_forget_uploads, do_forget_memory;
 /* artifacts.c */
 JobHandler do_claim, do_reported, do_baseline, do_publish, do_accept, do_read_published, do_review;

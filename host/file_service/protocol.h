@@ -53,6 +53,7 @@
     JOB(PACKAGES_FIND, JobFindPackages, JobPackages, true)                                                   \
     JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)                                                    \
     JOB(SYNC, JobOf, JobNothing, true)                                                                       \
+    JOB(SYNC_STATE, JobNothing, JobNothing, true)                                                            \
     JOB(LIST, JobOf, JobKept, false)
 
 typedef enum JobKind {

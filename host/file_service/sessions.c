@@ -261,8 +261,17 @@ static void sync_done(WorkerJob *work)
 {
     FileServiceJob *job = container_of(work, FileServiceJob, work);
 
-    log_debug("session synced", "directory=%s", job->entry);
+    if (job->entry)
+        log_debug("session synced", "directory=%s", job->entry);
     job_end(job);
+}
+
+static void begin_sync(FileServiceJob *job, bool may)
+{
+    if (may && worker_submit(job->file_service->worker, &job->work, sync_run, sync_done) == 0)
+        return;
+    problem_set(&job->problem, ERR_INTERNAL, "the files cannot be synced now");
+    job_fail(job);
 }
 
 void do_sync(FileServiceJob *job)
@@ -271,11 +280,12 @@ void do_sync(FileServiceJob *job)
 
     job->entry = strdup(directory->id);
     job->files = fcntl(directory->files_fd, F_DUPFD_CLOEXEC, 3);
-    if (job->entry && job->files >= 0 &&
-        worker_submit(job->file_service->worker, &job->work, sync_run, sync_done) == 0)
-        return;
-    problem_set(&job->problem, ERR_INTERNAL, "the files of the session cannot be synced now");
-    job_fail(job);
+    begin_sync(job, job->entry && job->files >= 0);
+}
+
+void do_sync_state(FileServiceJob *job)
+{
+    begin_sync(job, true);
 }
 
 void do_remove(FileServiceJob *job)

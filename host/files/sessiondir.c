@@ -542,7 +542,8 @@ static void sync_around(int directory)
         syncfs(fd);
 }
 
-/* Syncs the session's disk first, as that is written to its image, then the file system of the image. */
+/* Syncs the session's disk first, where one is given, as that is written to its image, then the file system
+ * of the image. */
 void sessiondir_sync(const char *state_dir, int files)
 {
     _cleanup_(closep) int state = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);

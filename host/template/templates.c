@@ -95,8 +95,6 @@ int stored_decode(Template **ret, const void *bytes, size_t size, Problem *probl
     return r;
 }
 
-/* Ending of the name of a file that is being written, until it is whole. */
-#define NEW ".new"
 /* More than any that was written. */
 #define STORED_MAX (LIMIT_CODE + (4u << 20))
 
@@ -107,15 +105,13 @@ static void stored_name(StoredName ret, const Template *tmpl)
     snprintf(ret, sizeof(StoredName), "%u@%s", (unsigned)tmpl->user, tmpl->name);
 }
 
-/* ---- writing ---- */
-
-static int write_new(int directory, const Buf *bytes)
+/* Name of the file until it is on disk. */
+static void new_name(StoredName ret, const Template *tmpl)
 {
-    _cleanup_(closep) int fd = openat(directory, NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : write_all(fd, buf_head(bytes), bytes->size);
-
-    return r == 0 && fsync(fd) < 0 ? -errno : r;
+    snprintf(ret, sizeof(StoredName), ".%s", tmpl->id);
 }
+
+/* ---- writing ---- */
 
 static int open_directory(const Templates *templates)
 {
@@ -127,17 +123,40 @@ static int open_directory(const Templates *templates)
     return fd < 0 ? -errno : fd;
 }
 
-static int store(const Templates *templates, const Template *tmpl)
+static int write_new(const Templates *templates, const Template *tmpl)
 {
-    _cleanup_(closep) int directory = open_directory(templates);
+    _cleanup_(closep) int directory = open_directory(templates), fd = -1;
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
     StoredName name;
     int r = directory < 0 ? directory : stored_encode(&bytes, tmpl);
 
-    stored_name(name, tmpl);
-    if (r == 0)
-        r = write_new(directory, &bytes);
-    return r == 0 && renameat(directory, NEW, directory, name) < 0 ? -errno : r;
+    if (r < 0)
+        return r;
+    new_name(name, tmpl);
+    fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : write_all(fd, buf_head(&bytes), bytes.size);
+}
+
+static int rename_new(const Templates *templates, const Template *tmpl)
+{
+    _cleanup_(closep) int directory = open_directory(templates);
+    StoredName from, to;
+
+    if (directory < 0)
+        return directory;
+    new_name(from, tmpl);
+    stored_name(to, tmpl);
+    return renameat(directory, from, directory, to) < 0 ? -errno : 0;
+}
+
+static void remove_new(const Templates *templates, const Template *tmpl)
+{
+    _cleanup_(closep) int directory = open_directory(templates);
+    StoredName name;
+
+    new_name(name, tmpl);
+    if (directory >= 0)
+        unlinkat(directory, name, 0);
 }
 
 /* ---- reading ---- */
@@ -211,6 +230,8 @@ static bool load_all(Templates *templates, int fd)
     for (struct dirent *entry; (entry = readdir(stream));)
         if (entry->d_name[0] != '.')
             complete &= load_one(templates, dirfd(stream), entry->d_name);
+        else if (entry->d_type == DT_REG)
+            unlinkat(dirfd(stream), entry->d_name, 0); /* nobody was told of it */
     closedir(stream);
     return complete;
 }
@@ -278,13 +299,29 @@ size_t templates_count(const Templates *templates, uid_t user)
     return n;
 }
 
+static int refuse_to_write(int error, Problem *problem)
+{
+    return problem_set(problem, ERR_INTERNAL, "the template cannot be written down: %s", strerror(-error));
+}
+
+int templates_write(Templates *templates, const Template *tmpl, FileServiceDone *done, void *userdata,
+                    Problem *problem)
+{
+    int r = write_new(templates, tmpl);
+
+    if (r == 0)
+        r = file_service_ask(templates->file_service, tmpl->user, JOB_SYNC_STATE, &(JobNothing){0}, done,
+                             userdata);
+    return r < 0 ? refuse_to_write(r, problem) : 0;
+}
+
 int templates_keep(Templates *templates, Template *tmpl, Template **ret_old, Problem *problem)
 {
     Template *old = find(templates, tmpl->user, text_of(tmpl->name));
-    int r = store(templates, tmpl);
+    int r = rename_new(templates, tmpl);
 
     if (r < 0)
-        return problem_set(problem, ERR_INTERNAL, "the template cannot be written down: %s", strerror(-r));
+        return refuse_to_write(r, problem);
     if (old)
         list_remove(&old->link);
     list_append(&templates->all, &tmpl->link);
@@ -309,6 +346,7 @@ void templates_discard(Templates *templates, Template *tmpl)
 {
     const JobTemplateGone gone = {.template = text_of(tmpl->id)};
 
+    remove_new(templates, tmpl);
     if (tmpl->files != NO_UINT)
         file_service_tell(templates->file_service, JOB_DROP_TEMPLATE, &gone);
     template_unref(tmpl);

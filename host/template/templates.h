@@ -1,6 +1,7 @@
 /* Templates: all that a controller has, and what is written down of them:
  *
  *   templates/USER@NAME    what is said of one, a StoredTemplate; a template is there when this file is
+ *   templates/.ID          the same until it is on disk
  *   template-files/ID      its files, which the file service has
  *
  * Each user has names of their own, and may use those of the controller's user as well. */
@@ -28,8 +29,13 @@ size_t templates_count(const Templates *templates, uid_t user);
 /* The set of packages of one, from 0 on; NULL: no more. */
 const char *templates_packages(const Templates *templates, size_t i);
 
-/* Has the template found from now on, also by the next controller; *ret_old, to be given up, is the one that
- * had the name, or NULL. 0, or negative with the problem set and nothing changed. */
+/* Writes down a template that nobody can find yet. `done` is told when that is on disk, unless this is
+ * negative with the problem set. */
+int templates_write(Templates *templates, const Template *tmpl, FileServiceDone *done, void *userdata,
+                    Problem *problem);
+
+/* Has a template that is written down found from now on, also by the next controller; *ret_old, to be given
+ * up, is the one that had the name, or NULL. 0, or negative with the problem set and nothing changed. */
 int templates_keep(Templates *templates, Template *tmpl, Template **ret_old, Problem *problem);
 
 /* Nobody finds it any more. 0, or negative with the problem set. */

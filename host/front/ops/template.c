@@ -61,15 +61,15 @@ static int check_name(const Front *front, uid_t user, Text name, bool replace, P
                        "you have %u templates, which is the limit; remove one first", LIMIT_TEMPLATES);
 }
 
-static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
+static void on_written(void *userdata, FileServiceAnswer *answer)
 {
-    Making *making = container_of(waiter, Making, waiter);
+    Making *making = userdata;
     Templates *templates = making->front->templates;
     Template *tmpl = making->template, *old;
     Problem problem = PROBLEM_NULL;
 
-    if (failure) {
-        fail_making(making, &failure->problem, failure->traceback);
+    if (answer->problem) {
+        fail_plain(making, answer->problem);
         return;
     }
     if (check_name(making->front, tmpl->user, text_of(tmpl->name), making->replace, &problem) < 0 ||
@@ -84,6 +84,17 @@ static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
     }
     reply_made(making);
     making_free(making);
+}
+
+static void on_tried(PoolWaiter *waiter, const PoolFailure *failure)
+{
+    Making *making = container_of(waiter, Making, waiter);
+    Problem problem = PROBLEM_NULL;
+
+    if (failure)
+        fail_making(making, &failure->problem, failure->traceback);
+    else if (templates_write(making->front->templates, making->template, on_written, making, &problem) < 0)
+        fail_plain(making, &problem);
 }
 
 static void try_it(Making *making)
