@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "host/engine/view.h"
 #include "proto/places.h"
 
 /* ---- into a container that runs ---- */
@@ -286,20 +287,28 @@ void data_unmount(const char *runtime_dir, const char *name)
     rmdir(path);
 }
 
-void data_unmount_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
-                         void *userdata)
+void attach_sweep(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name), void *userdata)
 {
-    char path[PATH_MAX];
-    struct dirent *entry;
-    DIR *directory;
+    static const struct {
+        const char *directory;
+        void (*remove)(const char *runtime_dir, const char *name);
+    } kinds[] = {{"data", data_unmount}, {"views", view_remove}};
 
-    if (path_of(path, runtime_dir, "") < 0 || !(directory = opendir(path)))
-        return;
-    while ((entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !in_use(userdata, entry->d_name))
-            data_unmount(runtime_dir, entry->d_name);
-    closedir(directory);
-    rmdir(path);
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        char path[PATH_MAX];
+        struct dirent *entry;
+        DIR *directory;
+
+        snprintf(path, sizeof(path), "%s/%s", runtime_dir, kinds[i].directory);
+        directory = opendir(path);
+        if (!directory)
+            continue;
+        while ((entry = readdir(directory)))
+            if (entry->d_name[0] != '.' && !in_use(userdata, entry->d_name))
+                kinds[i].remove(runtime_dir, entry->d_name);
+        closedir(directory);
+        rmdir(path);
+    }
 }
 
 /* ---- for engines that take no mount flags ---- */

@@ -42,9 +42,8 @@ int data_refuse(int error, Problem *problem);
 /* The container of that name is gone. It need not have had one. */
 void data_unmount(const char *runtime_dir, const char *name);
 
-/* Undoes what an earlier process left, for names that are not in use. */
-void data_unmount_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
-                         void *userdata);
+/* Removes the mounts of data and the views that an earlier process left, for names that are not in use. */
+void attach_sweep(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name), void *userdata);
 
 /* Mounts a directory onto itself with nosuid and nodev, which every bind mount made of it then has too. The
  * flags are on the mount before it can be seen, so that they hold in other mount namespaces as well. -EPERM

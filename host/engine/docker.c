@@ -397,8 +397,7 @@ static void docker_sweep(Engine *engine, void (*done)(void *userdata, unsigned r
     DockerEngine *docker = container_of(engine, DockerEngine, engine);
     char path[DOCKER_PATH_SIZE];
 
-    data_unmount_unused(docker->config.runtime_dir, is_ours, docker);
-    view_remove_unused(docker->config.runtime_dir, is_ours, docker);
+    attach_sweep(docker->config.runtime_dir, is_ours, docker);
     docker->sweep = (DockerSweep){.left = 1, .done = done, .userdata = userdata};
     /* filters={"label":["limpet.owner=OWNER"]} */
     snprintf(

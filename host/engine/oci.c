@@ -369,8 +369,7 @@ static void oci_sweep(Engine *engine, void (*done)(void *userdata, unsigned remo
     DIR *bundles = opendir(oci->bundles);
     struct dirent *entry;
 
-    data_unmount_unused(oci->config.runtime_dir, is_ours, oci);
-    view_remove_unused(oci->config.runtime_dir, is_ours, oci);
+    attach_sweep(oci->config.runtime_dir, is_ours, oci);
     oci->sweep = (OciSweep){.left = 1, .done = done, .userdata = userdata};
     while (bundles && (entry = readdir(bundles)))
         sweep_bundle(oci, entry->d_name);

@@ -1,6 +1,5 @@
 #include "host/engine/view.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -209,21 +208,5 @@ void view_remove(const char *runtime_dir, const char *name)
         unlinkat(view, files[i], 0);
     for (size_t i = ARRAY_SIZE(directories); i > 0; i--)
         unlinkat(view, directories[i - 1], AT_REMOVEDIR);
-    rmdir(path);
-}
-
-void view_remove_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
-                        void *userdata)
-{
-    char path[PATH_MAX];
-    struct dirent *entry;
-    DIR *directory;
-
-    if (path_of(path, runtime_dir, "") < 0 || !(directory = opendir(path)))
-        return;
-    while ((entry = readdir(directory)))
-        if (entry->d_name[0] != '.' && !in_use(userdata, entry->d_name))
-            view_remove(runtime_dir, entry->d_name);
-    closedir(directory);
     rmdir(path);
 }

@@ -20,7 +20,3 @@ int view_make(char ret[static PATH_MAX], const char *runtime_dir, const Containe
 
 /* The container of that name is gone. It need not have had one. */
 void view_remove(const char *runtime_dir, const char *name);
-
-/* Removes what an earlier process left, for names that are not in use. */
-void view_remove_unused(const char *runtime_dir, bool (*in_use)(void *userdata, const char *name),
-                        void *userdata);
