@@ -161,14 +161,6 @@ static void fail(Sandbox *sandbox, const Problem *problem)
     sandbox_give_up(sandbox, problem);
 }
 
-static void give_up_container(Sandbox *sandbox, const char *reason)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
-    sandbox_give_up(sandbox, &problem);
-}
-
 static bool awaits_container(const Sandbox *sandbox)
 {
     return sandbox->awaits & AWAITS_CONTAINER && sandbox->state < SANDBOX_PARKING;
@@ -207,7 +199,7 @@ static void on_started(Container *container, void *userdata, pid_t first_process
     if (!awaits_container(sandbox))
         return;
     if (guest_expect(sandbox->guest, ops->peer_is_first_process ? first_process : 0) < 0) {
-        give_up_container(sandbox, "a process other than its first one answered for it");
+        sandbox_give_up_for(sandbox, "a process other than its first one answered for it");
         return;
     }
     r = attach_packages(sandbox, &problem);
@@ -275,7 +267,7 @@ static void on_gone(Container *container, void *userdata, const char *why)
     char reason[256];
 
     snprintf(reason, sizeof(reason), "its container is gone: %s", why);
-    give_up_container(sandbox, reason);
+    sandbox_give_up_for(sandbox, reason);
 }
 
 /* Returns the limit of a single file, 0 for none: with a disk, more than the disk holds, so that a file that

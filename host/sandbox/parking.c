@@ -128,13 +128,18 @@ int sandbox_wake(Sandbox *sandbox, const SandboxOwner *owner, Problem *problem)
     return r;
 }
 
+static void let_sleep(Sandbox *sandbox, const Problem *problem)
+{
+    log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
+    begin_parking(sandbox);
+    sandbox->owner->failed(sandbox, problem);
+}
+
 void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
 {
     switch (sandbox->state) {
     case SANDBOX_WAKING:
-        log_warn("session not woken", "session=%s reason=%s", sandbox->name, problem->text);
-        begin_parking(sandbox);
-        sandbox->owner->failed(sandbox, problem);
+        let_sleep(sandbox, problem);
         break;
     case SANDBOX_RETURNING:
     case SANDBOX_SAVING:
@@ -147,12 +152,22 @@ void sandbox_give_up(Sandbox *sandbox, const Problem *problem)
     }
 }
 
+void sandbox_give_up_for(Sandbox *sandbox, const char *reason)
+{
+    Problem problem = PROBLEM_NULL;
+
+    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
+    sandbox_give_up(sandbox, &problem);
+}
+
 void sandbox_shut_down(Sandbox *sandbox)
 {
     Problem problem = PROBLEM_NULL;
 
     problem_set(&problem, ERR_UNAVAILABLE, "the controller is shutting down");
-    if (!sandbox_is_saving(sandbox))
+    if (sandbox->state == SANDBOX_RETURNING)
+        let_sleep(sandbox, &problem);
+    else if (sandbox->state != SANDBOX_SAVING)
         sandbox_give_up(sandbox, &problem);
 }
 

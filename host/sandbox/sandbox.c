@@ -292,20 +292,12 @@ void sandbox_close(Sandbox *sandbox, const char *reason)
  *
  * Messages of a sandbox's supervisor, and the requests and the owner that they concern. */
 
-static void give_up_for(Sandbox *sandbox, const char *reason)
-{
-    Problem problem = PROBLEM_NULL;
-
-    problem_set(&problem, ERR_ENGINE_ERROR, "%s", reason);
-    sandbox_give_up(sandbox, &problem);
-}
-
 static void violation(void *userdata, const char *what)
 {
     Sandbox *sandbox = userdata;
 
     log_warn("supervisor broke the protocol", "session=%s what=%s", sandbox->name, what);
-    give_up_for(sandbox, "its supervisor broke the protocol");
+    sandbox_give_up_for(sandbox, "its supervisor broke the protocol");
 }
 
 static bool is_known(MessageKind kind)
@@ -484,7 +476,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         return;
     }
     if (send_welcome(sandbox, welcome, hello) < 0) {
-        give_up_for(sandbox, "its supervisor cannot be reached");
+        sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
         return;
     }
     if (sandbox_is_saving(sandbox))
@@ -577,7 +569,7 @@ static void on_data(void *userdata, int result, const Problem *problem)
     if (result < 0)
         sandbox_make_anew(sandbox, problem);
     else if (send_claim(sandbox, &sandbox->options) < 0)
-        give_up_for(sandbox, "its supervisor cannot be reached");
+        sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
     else
         sandbox_become_ready(sandbox);
 }

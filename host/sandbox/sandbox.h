@@ -161,6 +161,7 @@ void sandbox_close(Sandbox *sandbox, const char *reason);
 /* Something is wrong with its container. One that is WAKING has its files still, and is parked again; any
  * other ends. */
 void sandbox_give_up(Sandbox *sandbox, const Problem *problem);
+void sandbox_give_up_for(Sandbox *sandbox, const char *reason);
 
 /* Frees it and leaves all there is of it to the next controller. False, and nothing done, when there is
  * nothing to be adopted yet or any more. */
@@ -211,7 +212,8 @@ void sandbox_saved(Sandbox *sandbox);
 /* Makes one that is SAVING, and is no earlier controller's, RETURNING: READY once its supervisor answers. */
 void sandbox_call_back(Sandbox *sandbox);
 void sandbox_returned(Sandbox *sandbox);
-/* The controller ends: what is on its way to be PARKED, or back, will be; anything else is closed. */
+/* The controller ends: what is on its way to be PARKED, or back from that, will be PARKED; anything else is
+ * closed. */
 void sandbox_shut_down(Sandbox *sandbox);
 /* A PARKED one gets a container again, and another owner, who is told as by sandbox_start. 0, or negative
  * with the problem set, and it is as it was. */

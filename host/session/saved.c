@@ -271,13 +271,10 @@ void session_load(Session *root)
                                .execution_count = root->execution_count,
                                .epoch = root->epoch,
                                .unreported = session_unreported(root)};
-    Problem problem = PROBLEM_NULL;
 
     root->load = sandboxes_next_number(sandbox->all);
-    if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) == 0)
-        return;
-    problem_set(&problem, ERR_ENGINE_ERROR, "its supervisor cannot be reached");
-    sandbox_give_up(sandbox, &problem);
+    if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) < 0)
+        sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
 }
 
 /* Also where they are lost: the supervisor tells of it with the next call. */
@@ -387,7 +384,7 @@ int session_keep_unreported(Session *root, const Value *said)
 
 bool session_is_asleep(const Session *session)
 {
-    return session->state == SESSION_SAVED && session->sandbox->state != SANDBOX_WAKING;
+    return session->state == SESSION_SAVED && session->sandbox->state >= SANDBOX_SAVING;
 }
 
 void session_restore_saved(Session *root)

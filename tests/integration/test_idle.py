@@ -563,6 +563,25 @@ def test_a_stop_while_it_wakes_lets_it_sleep(host, idle):
     assert session.run("n").result == "41"
 
 
+@pytest.mark.engine
+def test_a_stop_while_it_returns_lets_it_sleep(host, idle):
+    if not host.limpetd.isolates:
+        pytest.skip("the engine local keeps no memory in a file")
+    session = idle(ttl=600)
+    session.run(host.code(SLOW)).check()
+    session.sleep()
+    os.kill(supervisor(host, session.name), signal.SIGSTOP)
+    with host.limpetd.client(reconnect_timeout=0) as client:
+        opening = Asking(client.attach, session.name)
+        wait_for(lambda: row(host.client, session).status == "starting")
+        assert host.limpetd.stop() == 0
+        with pytest.raises(limpet.Unavailable):
+            opening.result()
+    assert "shutdown incomplete" not in open(host.limpetd.log).read()
+    host.limpetd.start()
+    assert session.run("n").result == "41"
+
+
 def test_it_is_closed_while_it_wakes(host, idle):
     session = saved(host, idle, SLOW_BACK, memory=False)
     with host.limpetd.client() as client:
