@@ -27,7 +27,7 @@ ALL_OF_HOST = {"runc", "crun", "docker"}
 OF_FIXTURE = {"host": ALL_OF_HOST, "looking": ALL_OF_HOST, "slow": {"runc"}, "image": {"runc"}, "docker": {"docker"}, "local": {"local"}}
 OF_FOLDER = dict.fromkeys(["docs", "guest", "image", "interpreter", "python", "scripts", "wire"], set())
 PROVES = re.compile(r"^\s*/\* Proves: (.*) \*/$")
-FUNCTION = re.compile(r"(?:static )?\w+ \**(\w+)\(")
+FUNCTION = re.compile(r"(?:TEST(?:_WITH)?\(|(?:static )?\w+ \**(?=\w+\())(\w+)")
 
 
 def of_engine(text):

@@ -16,8 +16,6 @@
 #define MAX_QUEUE ((size_t)1 << 20)
 #define MAX_PEERS 3
 
-#define LISTENER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 #define GREETING                                                                                             \
     "\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"         \
     "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"

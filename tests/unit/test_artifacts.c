@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <time.h>
 
-static void test_open_file_is_reported_as_it_grows(void **state)
+TEST_WITH(test_open_file_is_reported_as_it_grows, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     int fd = openat(f->root, "log.txt", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -21,7 +21,7 @@ static void test_open_file_is_reported_as_it_grows(void **state)
     assert_int_equal(publish(f)->n, 0);
 }
 
-static void test_other_kinds(void **state)
+TEST_WITH(test_other_kinds, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -50,7 +50,7 @@ static void test_other_kinds(void **state)
     close(fd);
 }
 
-static void test_sparse_and_large(void **state)
+TEST_WITH(test_sparse_and_large, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     int fd = openat(f->root, "giant", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -72,7 +72,7 @@ static void test_sparse_and_large(void **state)
     assert_string_equal(holes->sha256, "15f2858f9e022a4134f1cc04217049bc383b0feac1d9f0e3f9279e9b645c5b11");
 }
 
-static void test_odd_names(void **state)
+TEST_WITH(test_odd_names, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     static const char *const names[] = {
@@ -94,7 +94,7 @@ static void test_odd_names(void **state)
     assert_published(f->list, longest, "long");
 }
 
-static void test_deep_tree(void **state)
+TEST_WITH(test_deep_tree, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     int fd = dup(f->root);
@@ -116,7 +116,7 @@ static void test_deep_tree(void **state)
     assert_int_equal(publish(f)->n, 0);
 }
 
-static void test_hard_links(void **state)
+TEST_WITH(test_hard_links, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
 
@@ -143,7 +143,7 @@ static void test_hard_links(void **state)
     assert_false(artifacts_dirty(f->artifacts)); /* back to events */
 }
 
-static void test_times_do_not_hide(void **state)
+TEST_WITH(test_times_do_not_hide, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     struct stat st;
@@ -165,7 +165,7 @@ static void test_times_do_not_hide(void **state)
 }
 
 /* A young change time proves nothing: the next change may have the same. */
-static void test_identity(void **state)
+TEST(test_identity)
 {
     FileIdentity before = {.ino = 1, .type = S_IFREG, .size = 1, .mtime = {1, 1}, .ctime = {1, 1}},
                  now = before;
@@ -190,7 +190,7 @@ static void test_identity(void **state)
     assert_true(identity_of(&st).recent);
 }
 
-static void test_memory_mapping(void **state)
+TEST_WITH(test_memory_mapping, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     int fd = openat(f->root, "map", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -206,7 +206,7 @@ static void test_memory_mapping(void **state)
     assert_published(f->list, "map", "data");
 }
 
-static void test_limits(void **state)
+TEST_WITH(test_limits, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     ArtifactLimits limits = artifact_limits_default;
@@ -230,7 +230,7 @@ static void test_limits(void **state)
     assert_int_equal(publish(f)->n, 0);
 }
 
-static void test_write_error_loses_no_sibling(void **state)
+TEST_WITH(test_write_error_loses_no_sibling, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     struct rlimit before, small = {4096, RLIM_INFINITY};
@@ -252,7 +252,7 @@ static void test_write_error_loses_no_sibling(void **state)
 }
 
 /* More events than the kernel queues: what was lost is found by looking. */
-static void test_overflow(void **state)
+TEST_WITH(test_overflow, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
 
@@ -270,7 +270,7 @@ static void test_overflow(void **state)
     assert_false(artifacts_dirty(f->artifacts));
 }
 
-static void test_too_many_directories(void **state)
+TEST_WITH(test_too_many_directories, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     ArtifactLimits limits = artifact_limits_default;
@@ -292,7 +292,7 @@ static void test_too_many_directories(void **state)
     assert_int_equal(publish(f)->n, 0);
 }
 
-static void test_too_many_entries(void **state)
+TEST_WITH(test_too_many_entries, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     ArtifactLimits limits = artifact_limits_default;
@@ -322,7 +322,7 @@ static void on_done(void *userdata, ArtifactList *list)
     done->list = list;
 }
 
-static void test_one_after_the_other(void **state)
+TEST_WITH(test_one_after_the_other, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     Done first = {0}, accepted = {0}, last = {0};
@@ -341,7 +341,7 @@ static void test_one_after_the_other(void **state)
     artifact_list_free(last.list);
 }
 
-static void test_free_while_publishing(void **state)
+TEST_WITH(test_free_while_publishing, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     Done under_way = {0}, waiting = {0};
@@ -357,7 +357,7 @@ static void test_free_while_publishing(void **state)
     artifact_list_free(waiting.list);
 }
 
-static void test_merge(void **state)
+TEST(test_merge)
 {
     ArtifactList *one = artifact_list_new(), *two = artifact_list_new();
 
@@ -369,31 +369,4 @@ static void test_merge(void **state)
     assert_int_equal(all->omitted, 3);
     assert_string_equal(all->entries[1].path, "/b");
     artifact_list_free(all);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_open_file_is_reported_as_it_grows),
-        TEST(test_other_kinds),
-        TEST(test_sparse_and_large),
-        TEST(test_odd_names),
-        TEST(test_deep_tree),
-        TEST(test_hard_links),
-        TEST(test_times_do_not_hide),
-        TEST(test_memory_mapping),
-        TEST(test_limits),
-        TEST(test_write_error_loses_no_sibling),
-        TEST(test_overflow),
-        TEST(test_too_many_directories),
-        TEST(test_too_many_entries),
-        TEST(test_one_after_the_other),
-        TEST(test_free_while_publishing),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_merge),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,12 +316,12 @@ static void run_model(Fixture *f, bool events)
     node_free(m.outside);
 }
 
-static void test_with_events(void **state)
+TEST_WITH(test_with_events, fixture_setup, fixture_teardown)
 {
     run_model(*state, true);
 }
 
-static void test_with_scans(void **state)
+TEST_WITH(test_with_scans, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     ArtifactLimits limits = artifact_limits_default;
@@ -333,12 +333,7 @@ static void test_with_scans(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_with_events, fixture_setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(test_with_scans, fixture_setup, fixture_teardown),
-    };
-
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
     print_message("seed %llu\n", (unsigned long long)seed);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

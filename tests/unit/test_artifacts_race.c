@@ -35,7 +35,7 @@ static void assert_no_canary(const ArtifactList *list)
 }
 
 /* "a" is now a directory of ours with "file", now a link to one that has a canary called "file". */
-static void test_swapped_directories(void **state)
+TEST_WITH(test_swapped_directories, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     pthread_t thread;
@@ -100,7 +100,7 @@ static void assert_digest(const Artifact *artifact)
 
 /* Whatever is published has the digest that is told; the last state is published in the end. */
 /* Proves: security: planted paths and links */
-static void test_file_that_changes(void **state)
+TEST_WITH(test_file_that_changes, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     pthread_t thread;
@@ -127,16 +127,4 @@ static void test_file_that_changes(void **state)
     assert_digest(busy);
     assert_int_equal(publish(f)->n, 0);
     print_message("%u times published, %u times it had changed\n", published, skipped);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_swapped_directories),
-        TEST(test_file_that_changes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

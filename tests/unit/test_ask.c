@@ -24,7 +24,7 @@ static void ask(Questions *questions, uint64_t number, const char *refusal)
         assert_null(why);
 }
 
-static void test_in_all(void **state)
+TEST(test_in_all)
 {
     Questions questions;
 
@@ -39,7 +39,7 @@ static void test_in_all(void **state)
     questions_deinit(&questions);
 }
 
-static void test_at_once(void **state)
+TEST(test_at_once)
 {
     Questions questions;
 
@@ -70,7 +70,7 @@ static void stand_still(Interruption *interruption, InterruptionStep step)
     loop_stop(interruption->loop, 0);
 }
 
-static void test_a_call_has_its_time_where_the_supervisor_was_held_up(void **state)
+TEST(test_a_call_has_its_time_where_the_supervisor_was_held_up)
 {
     _cleanup_(loop_freep) Loop *loop = NULL;
     Interruption interruption;
@@ -80,15 +80,4 @@ static void test_a_call_has_its_time_where_the_supervisor_was_held_up(void **sta
     assert_int_equal(loop_run(loop), 0);
     assert_true(interruption.timer.due >= woken + clock_from_seconds(LADDER_KILL - LADDER_SECOND_SIGINT));
     interruption_end(&interruption);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_all),
-        cmocka_unit_test(test_at_once),
-        cmocka_unit_test(test_a_call_has_its_time_where_the_supervisor_was_held_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

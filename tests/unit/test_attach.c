@@ -123,7 +123,7 @@ static void needs_mounts(void)
         skip();
 }
 
-static void test_it_is_seen_inside_alone(void **state)
+TEST(test_it_is_seen_inside_alone)
 {
     Problem problem = PROBLEM_NULL;
     char point[256];
@@ -141,7 +141,7 @@ static void test_it_is_seen_inside_alone(void **state)
     container_end(pid, pidfd);
 }
 
-static void test_ended(void **state)
+TEST(test_ended)
 {
     Problem problem = PROBLEM_NULL;
     siginfo_t info;
@@ -160,7 +160,7 @@ static void test_ended(void **state)
 }
 
 /* Without the right to mount. */
-static void test_other_user(void **state)
+TEST(test_other_user)
 {
     Problem problem = PROBLEM_NULL;
     int pidfd, status;
@@ -194,7 +194,7 @@ static void *swap(void *userdata)
     return NULL;
 }
 
-static void test_directory_that_turns_into_a_link(void **state)
+TEST(test_directory_that_turns_into_a_link)
 {
     unsigned mounted = 0, refused = 0;
     char path[128], point[256];
@@ -228,12 +228,5 @@ static void test_directory_that_turns_into_a_link(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_seen_inside_alone),
-        cmocka_unit_test(test_ended),
-        cmocka_unit_test(test_other_user),
-        cmocka_unit_test(test_directory_that_turns_into_a_link),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

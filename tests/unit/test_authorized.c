@@ -10,7 +10,7 @@
 #define SECOND "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
 
 /* Keys from ZeroMQ's RFC 32. */
-static void test_keys_are_what_zeromq_writes(void **state)
+TEST(test_keys_are_what_zeromq_writes)
 {
     static const uint8_t public_key[32] = {0xBB, 0x88, 0x47, 0x1D, 0x65, 0xE2, 0x65, 0x9B, 0x30, 0xC5, 0x5A,
                                            0x53, 0x21, 0xCE, 0xBB, 0x5A, 0xAB, 0x2B, 0x70, 0xA3, 0x98, 0x64,
@@ -27,7 +27,7 @@ static void test_keys_are_what_zeromq_writes(void **state)
     assert_false(z85_decode_key(key, "0123456789 123456789012345678901234567890"));
 }
 
-static void test_lines_say_who_is_let_in(void **state)
+TEST(test_lines_say_who_is_let_in)
 {
     Authorized authorized _cleanup_(authorized_deinit) = {0};
     Problem problem = PROBLEM_NULL;
@@ -57,7 +57,7 @@ static void assert_refused(const char *text, const char *why)
     assert_null(authorized.keys);
 }
 
-static void test_a_mistake_is_said_with_its_line(void **state)
+TEST(test_a_mistake_is_said_with_its_line)
 {
     assert_refused(FIRST, "line 1: owner=USER is missing");
     assert_refused("\n" FIRST " owner=1\n" FIRST " owner=1", "line 3: the key is there already");
@@ -70,7 +70,7 @@ static void test_a_mistake_is_said_with_its_line(void **state)
     assert_refused(FIRST "x owner=1", "does not begin with a public key");
 }
 
-static void test_a_pair_of_keys_is_read_as_it_was_written(void **state)
+TEST(test_a_pair_of_keys_is_read_as_it_was_written)
 {
     Certificate written = {FIRST, SECOND}, read;
     int fd _cleanup_(closep) = memfd_create("keys", MFD_CLOEXEC);
@@ -82,16 +82,4 @@ static void test_a_pair_of_keys_is_read_as_it_was_written(void **state)
     assert_string_equal(read.secret_key, SECOND);
     assert_int_equal(ftruncate(fd, 150), 0);
     assert_int_equal(certificate_read(&read, fd), -EBADMSG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_are_what_zeromq_writes),
-        cmocka_unit_test(test_lines_say_who_is_let_in),
-        cmocka_unit_test(test_a_mistake_is_said_with_its_line),
-        cmocka_unit_test(test_a_pair_of_keys_is_read_as_it_was_written),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void begin_again(Fixture *f, const Buf *baseline)
 }
 
 /* Written in the same moment as it was looked at: only the contents can tell. */
-static void test_contents_decide(void **state)
+TEST_WITH(test_contents_decide, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     Buf baseline _cleanup_(buf_deinit) = BUF_NULL;
@@ -54,7 +54,7 @@ static void test_contents_decide(void **state)
 }
 
 /* Parts noted since the last time, one after the other, make the same as all of it. */
-static void test_in_parts(void **state)
+TEST_WITH(test_in_parts, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     Buf parts _cleanup_(buf_deinit) = BUF_NULL, whole _cleanup_(buf_deinit) = BUF_NULL;
@@ -84,7 +84,7 @@ static void test_in_parts(void **state)
     assert_true(publish(f)->n > 0);
 }
 
-static void test_directory_that_is_not_entered(void **state)
+TEST_WITH(test_directory_that_is_not_entered, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     Buf baseline _cleanup_(buf_deinit) = BUF_NULL;
@@ -120,7 +120,7 @@ static void add_file(Writer *w, const char *path, uint64_t type, int64_t nanosec
 }
 
 /* Every file that makes no sense is as if it were not there; those around it count. */
-static void test_nonsense(void **state)
+TEST_WITH(test_nonsense, fixture_setup, fixture_teardown)
 {
     Buf bytes _cleanup_(buf_deinit) = BUF_NULL;
     msgpack_unpacked one;
@@ -153,7 +153,7 @@ static void test_nonsense(void **state)
 }
 
 /* A publication that was broken off leaves nothing in the way, and nothing behind. */
-static void test_broken_off(void **state)
+TEST_WITH(test_broken_off, fixture_setup, fixture_teardown)
 {
     Fixture *f = *state;
     char path[PATH_MAX];
@@ -164,16 +164,4 @@ static void test_broken_off(void **state)
     close(fd);
     fixture_watch(f, NULL);
     assert_int_equal(access(path, F_OK), -1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_contents_decide), TEST(test_in_parts),   TEST(test_directory_that_is_not_entered),
-        TEST(test_nonsense),        TEST(test_broken_off),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

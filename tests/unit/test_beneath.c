@@ -54,7 +54,7 @@ static void assert_refused(const char *path, int error)
     assert_int_equal(beneath_open_regular(top, path, &st), error);
 }
 
-static void test_ways_out(void **state)
+TEST_WITH(test_ways_out, set_up, tear_down)
 {
     char absolute[128];
 
@@ -83,7 +83,7 @@ static void test_ways_out(void **state)
     assert_int_equal(st.st_size, 6);
 }
 
-static void test_other_filesystem(void **state)
+TEST_WITH(test_other_filesystem, set_up, tear_down)
 {
     struct stat dev, shm;
     _cleanup_(closep) int fd = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -93,7 +93,7 @@ static void test_other_filesystem(void **state)
     assert_int_equal(beneath_open(fd, "shm", O_PATH, 0), -EXDEV);
 }
 
-static void test_kinds(void **state)
+TEST_WITH(test_kinds, set_up, tear_down)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     _cleanup_(closep) int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -117,7 +117,7 @@ static void test_kinds(void **state)
 }
 
 /* A lease makes whoever opens the file wait for its holder. */
-static void test_lease(void **state)
+TEST_WITH(test_lease, set_up, tear_down)
 {
     struct stat st;
 
@@ -140,7 +140,7 @@ static void *exchange(void *userdata)
 }
 
 /* Proves: security: planted paths and links */
-static void test_exchange_race(void **state)
+TEST_WITH(test_exchange_race, set_up, tear_down)
 {
     unsigned opened = 0, refused = 0;
     pthread_t thread;
@@ -168,7 +168,7 @@ static void test_exchange_race(void **state)
     assert_true(opened > 0 && refused > 0);
 }
 
-static void test_mkdirs(void **state)
+TEST_WITH(test_mkdirs, set_up, tear_down)
 {
     struct stat st;
     uid_t uid = geteuid() == 0 ? 20001 : geteuid();
@@ -207,7 +207,7 @@ static void make_deep(int depth)
     close(fd);
 }
 
-static void test_remove_deep(void **state)
+TEST_WITH(test_remove_deep, set_up, tear_down)
 {
     uint64_t count;
 
@@ -217,7 +217,7 @@ static void test_remove_deep(void **state)
     assert_int_equal(faccessat(top, "d", F_OK, 0), -1);
 }
 
-static void test_remove_wide(void **state)
+TEST_WITH(test_remove_wide, set_up, tear_down)
 {
     char name[64];
     uint64_t count;
@@ -243,7 +243,7 @@ static void test_remove_wide(void **state)
     assert_in_range(count, 1 + 300 + 450 + 2, 1 + 300 + 900 + 450 + 2);
 }
 
-static void test_remove_other(void **state)
+TEST_WITH(test_remove_other, set_up, tear_down)
 {
     uint64_t count;
 
@@ -256,17 +256,4 @@ static void test_remove_other(void **state)
     assert_int_equal(remove_tree(top, "none", &count), 0);
     assert_int_equal(count, 0);
     assert_int_equal(faccessat(top, "../canary", F_OK, 0), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_ways_out),    TEST(test_other_filesystem), TEST(test_kinds),
-        TEST(test_lease),       TEST(test_mkdirs),           TEST(test_exchange_race),
-        TEST(test_remove_deep), TEST(test_remove_wide),      TEST(test_remove_other),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "proto/base/problem.h"
 #include "tests/support/cmocka.h"
 
-static void appends_and_consumes(void **state)
+TEST(appends_and_consumes)
 {
     Buf buf = BUF_NULL;
 
@@ -27,7 +27,7 @@ static void appends_and_consumes(void **state)
 }
 
 /* A byte stream through the buffer comes out as it went in, and the memory stays near what is unread. */
-static void streams_in_bounded_memory(void **state)
+TEST(streams_in_bounded_memory)
 {
     Buf buf = BUF_NULL;
     uint32_t in = 0, out = 0;
@@ -45,7 +45,7 @@ static void streams_in_bounded_memory(void **state)
     buf_deinit(&buf);
 }
 
-static void stops_at_limit(void **state)
+TEST(stops_at_limit)
 {
     Buf buf = {.limit = 10};
 
@@ -63,7 +63,7 @@ static void stops_at_limit(void **state)
     buf_deinit(&buf);
 }
 
-static void refuses_what_cannot_be(void **state)
+TEST(refuses_what_cannot_be)
 {
     Buf buf = BUF_NULL;
 
@@ -75,7 +75,7 @@ static void refuses_what_cannot_be(void **state)
     buf_deinit(&buf);
 }
 
-static void large_memory_is_given_back(void **state)
+TEST(large_memory_is_given_back)
 {
     Buf buf = {.limit = 8 << 20};
 
@@ -93,7 +93,7 @@ static void large_memory_is_given_back(void **state)
 }
 
 /* Twice the memory, and another copy, is not what a few bytes behind a megabyte are worth. */
-static void little_behind_something_large_moves_nothing(void **state)
+TEST(little_behind_something_large_moves_nothing)
 {
     static const uint8_t large[1 << 20];
     Buf buf = BUF_NULL;
@@ -108,7 +108,7 @@ static void little_behind_something_large_moves_nothing(void **state)
     buf_deinit(&buf);
 }
 
-static void reads_descriptors(void **state)
+TEST(reads_descriptors)
 {
     Buf buf = {.limit = 8};
     int ends[2];
@@ -129,7 +129,7 @@ static void reads_descriptors(void **state)
     buf_deinit(&buf);
 }
 
-static void problems_are_bounded_and_whole(void **state)
+TEST(problems_are_bounded_and_whole)
 {
     Problem problem = PROBLEM_NULL;
     char text[3000];
@@ -156,26 +156,10 @@ static void problems_are_bounded_and_whole(void **state)
     assert_int_equal(strlen(problem.text), PROBLEM_TEXT_MAX - 1);
 }
 
-static void errors_have_names(void **state)
+TEST(errors_have_names)
 {
     assert_string_equal(error_name(ERR_BAD_REQUEST), "BadRequest");
     assert_string_equal(error_name(ERR_INTERNAL), "Internal");
     assert_string_equal(error_name((ErrorCode)4711), "Unknown");
     assert_string_equal(error_name(ERR_NONE), "Unknown");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(appends_and_consumes),
-        cmocka_unit_test(streams_in_bounded_memory),
-        cmocka_unit_test(stops_at_limit),
-        cmocka_unit_test(refuses_what_cannot_be),
-        cmocka_unit_test(large_memory_is_given_back),
-        cmocka_unit_test(little_behind_something_large_moves_nothing),
-        cmocka_unit_test(reads_descriptors),
-        cmocka_unit_test(problems_are_bounded_and_whole),
-        cmocka_unit_test(errors_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

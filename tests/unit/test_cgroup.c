@@ -29,30 +29,30 @@ static void expect(const char *cgroup, const char *mounts, const char *directory
     cgroup_deinit(&found);
 }
 
-static void test_version_1(void **state)
+TEST(test_version_1)
 {
     expect("5:cpu,cpuacct:/other\n4:memory:/limpet-x/a\n", V1_MOUNTS, "/sys/fs/cgroup/memory/limpet-x/a",
            false);
 }
 
-static void test_version_2(void **state)
+TEST(test_version_2)
 {
     expect("0::/limpet-x/a\n", ROOT_MOUNT "25 22 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
            "/sys/fs/cgroup/limpet-x/a", true);
 }
 
-static void test_hybrid(void **state)
+TEST(test_hybrid)
 {
     expect("4:memory:/m\n0::/u\n", UNIFIED_MOUNT V1_MOUNTS, "/sys/fs/cgroup/memory/m", false);
 }
 
-static void test_a_mount_that_shows_a_part_of_the_tree(void **state)
+TEST(test_a_mount_that_shows_a_part_of_the_tree)
 {
     expect("0::/docker/c/limpet-x/a\n", "25 22 0:23 /docker/c /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
            "/sys/fs/cgroup/limpet-x/a", true);
 }
 
-static void test_each_controller_is_found_where_it_is(void **state)
+TEST(test_each_controller_is_found_where_it_is)
 {
     Cgroup found;
 
@@ -69,7 +69,7 @@ static void test_each_controller_is_found_where_it_is(void **state)
     cgroup_deinit(&found);
 }
 
-static void test_not_there(void **state)
+TEST(test_not_there)
 {
     Cgroup found;
 
@@ -101,7 +101,7 @@ static void remove_file(const char *directory, const char *name)
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_read(void **state)
+TEST(test_read)
 {
     char directory[] = "/tmp/limpet-cgroup-XXXXXX";
     Cgroup memory;
@@ -133,7 +133,7 @@ static void test_read(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void test_time(void **state)
+TEST(test_time)
 {
     char directory[] = "/tmp/limpet-cgroup-XXXXXX";
     Cgroup cpuacct = {0};
@@ -157,7 +157,7 @@ static void test_time(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void test_idle(void **state)
+TEST(test_idle)
 {
     char directory[] = "/tmp/limpet-cgroup-XXXXXX", path[200], text[8] = "";
     Cgroup cpu = {0};
@@ -191,7 +191,7 @@ static _Noreturn void live_in(const char *directory)
 }
 
 /* Needs version 2 to be mounted, with or without controllers. */
-static void test_a_group_of_version_2(void **state)
+TEST(test_a_group_of_version_2)
 {
     char name[64], groups[80], *mountinfo _cleanup_(freep) = NULL;
     Cgroup group _cleanup_(cgroup_deinit) = {0};
@@ -230,7 +230,7 @@ static unsigned count_entries(const char *path)
     return count;
 }
 
-static void test_nothing_changes(void **state)
+TEST(test_nothing_changes)
 {
     unsigned threads = count_entries("/proc/self/task"), descriptors = count_entries("/proc/self/fd");
     char *before, *after;
@@ -247,23 +247,4 @@ static void test_nothing_changes(void **state)
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
     free(before);
     free(after);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version_1),
-        cmocka_unit_test(test_version_2),
-        cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_a_mount_that_shows_a_part_of_the_tree),
-        cmocka_unit_test(test_each_controller_is_found_where_it_is),
-        cmocka_unit_test(test_not_there),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_time),
-        cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_a_group_of_version_2),
-        cmocka_unit_test(test_nothing_changes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

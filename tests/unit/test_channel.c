@@ -32,7 +32,7 @@ static void assert_frame(const ChannelFrame *frame, const char *text)
     assert_int_equal(frame->used, frame->size + 4);
 }
 
-static void test_frames_follow_each_other(void **state)
+TEST(test_frames_follow_each_other)
 {
     _cleanup_(buf_deinit) Buf buf = BUF_NULL;
     ChannelFrame frame;
@@ -53,7 +53,7 @@ static void test_frames_follow_each_other(void **state)
     assert_int_equal(channel_next(&buf, 5, &frame), 0);
 }
 
-static void test_every_prefix_waits(void **state)
+TEST(test_every_prefix_waits)
 {
     _cleanup_(buf_deinit) Buf whole = BUF_NULL;
     ChannelFrame frame;
@@ -67,7 +67,7 @@ static void test_every_prefix_waits(void **state)
     }
 }
 
-static void test_too_large_is_refused_by_its_header(void **state)
+TEST(test_too_large_is_refused_by_its_header)
 {
     _cleanup_(buf_deinit) Buf buf = BUF_NULL;
     ChannelFrame frame;
@@ -77,7 +77,7 @@ static void test_too_large_is_refused_by_its_header(void **state)
     assert_int_equal(channel_next(&buf, 6, &frame), 0);
 }
 
-static void test_abort_takes_back(void **state)
+TEST(test_abort_takes_back)
 {
     _cleanup_(buf_deinit) Buf buf = BUF_NULL;
     size_t mark;
@@ -124,7 +124,7 @@ static void assert_same_pipe(int writer, int reader)
     assert_int_equal(read(reader, &byte, 1), 1);
 }
 
-static void test_descriptors_come_with_their_message(void **state)
+TEST(test_descriptors_come_with_their_message)
 {
     _cleanup_(reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
     _cleanup_(buf_deinit) Buf out = BUF_NULL;
@@ -191,7 +191,7 @@ static void assert_next(ChannelReader *reader, Ends ends, const char *text, size
     }
 }
 
-static void test_small_messages_are_read_at_once(void **state)
+TEST(test_small_messages_are_read_at_once)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
@@ -210,7 +210,7 @@ static void test_small_messages_are_read_at_once(void **state)
     assert_int_equal(channel_reader_take(&reader, &frame, fds), 0);
 }
 
-static void test_descriptors_stay_with_their_message(void **state)
+TEST(test_descriptors_stay_with_their_message)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
@@ -232,7 +232,7 @@ static void test_descriptors_stay_with_their_message(void **state)
     ends_close(ends);
 }
 
-static void test_descriptors_of_messages_that_come_in_pieces(void **state)
+TEST(test_descriptors_of_messages_that_come_in_pieces)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
@@ -251,7 +251,7 @@ static void test_descriptors_of_messages_that_come_in_pieces(void **state)
     ends_close(ends);
 }
 
-static void test_a_large_message_among_small_ones(void **state)
+TEST(test_a_large_message_among_small_ones)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     char *large = test_malloc(100001);
@@ -269,7 +269,7 @@ static void test_a_large_message_among_small_ones(void **state)
     ends_close(ends);
 }
 
-static void test_a_reader_forgets(void **state)
+TEST(test_a_reader_forgets)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     Ends ends = ends_open();
@@ -285,7 +285,7 @@ static void test_a_reader_forgets(void **state)
     ends_close(ends);
 }
 
-static void test_too_many_descriptors_are_refused(void **state)
+TEST(test_too_many_descriptors_are_refused)
 {
     _cleanup_(buf_deinit) Buf out = BUF_NULL;
     Ends ends = ends_open();
@@ -296,7 +296,7 @@ static void test_too_many_descriptors_are_refused(void **state)
     ends_close(ends);
 }
 
-static void test_the_end_is_told(void **state)
+TEST(test_the_end_is_told)
 {
     _cleanup_(reader_deinit) ChannelReader reader = CHANNEL_READER_NULL;
     _cleanup_(buf_deinit) Buf in = BUF_NULL;
@@ -311,7 +311,7 @@ static void test_the_end_is_told(void **state)
     close(ends.reader);
 }
 
-static void test_hostile_descriptors_are_not_kept(void **state)
+TEST(test_hostile_descriptors_are_not_kept)
 {
     _cleanup_(buf_deinit) Buf out = BUF_NULL, in = BUF_NULL;
     Ends ends = ends_open();
@@ -330,7 +330,7 @@ static void test_hostile_descriptors_are_not_kept(void **state)
     ends_close(ends);
 }
 
-static void test_one_descriptor_is_kept_where_it_is_asked_for(void **state)
+TEST(test_one_descriptor_is_kept_where_it_is_asked_for)
 {
     _cleanup_(buf_deinit) Buf out = BUF_NULL, in = BUF_NULL;
     Ends ends = ends_open();
@@ -360,7 +360,7 @@ static void send_from_child(Ends ends, Buf *out)
     assert_int_equal(status, 0);
 }
 
-static void test_the_kernel_names_the_sender(void **state)
+TEST(test_the_kernel_names_the_sender)
 {
     _cleanup_(buf_deinit) Buf out = BUF_NULL, in = BUF_NULL;
     Ends ends = ends_open();
@@ -381,7 +381,7 @@ static void test_the_kernel_names_the_sender(void **state)
     ends_close(ends);
 }
 
-static void test_a_full_buffer_is_told(void **state)
+TEST(test_a_full_buffer_is_told)
 {
     _cleanup_(buf_deinit) Buf in = {.limit = 4};
     Ends ends = ends_open();
@@ -393,7 +393,7 @@ static void test_a_full_buffer_is_told(void **state)
     ends_close(ends);
 }
 
-static void test_a_full_socket_takes_the_rest_later(void **state)
+TEST(test_a_full_socket_takes_the_rest_later)
 {
     _cleanup_(buf_deinit) Buf out = BUF_NULL, in = BUF_NULL;
     int sockets[2];
@@ -422,7 +422,7 @@ static void test_a_full_socket_takes_the_rest_later(void **state)
     close(sockets[1]);
 }
 
-static void test_reader_refuses_too_much(void **state)
+TEST(test_reader_refuses_too_much)
 {
     _cleanup_(reader_deinit) ChannelReader in = CHANNEL_READER_NULL;
     int sockets[2], fds[CHANNEL_FDS];
@@ -433,30 +433,4 @@ static void test_reader_refuses_too_much(void **state)
     assert_int_equal(channel_reader_next(&in, sockets[1], &frame, fds), -EMSGSIZE);
     close(sockets[0]);
     close(sockets[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames_follow_each_other),
-        cmocka_unit_test(test_every_prefix_waits),
-        cmocka_unit_test(test_too_large_is_refused_by_its_header),
-        cmocka_unit_test(test_abort_takes_back),
-        cmocka_unit_test(test_descriptors_come_with_their_message),
-        cmocka_unit_test(test_small_messages_are_read_at_once),
-        cmocka_unit_test(test_descriptors_stay_with_their_message),
-        cmocka_unit_test(test_descriptors_of_messages_that_come_in_pieces),
-        cmocka_unit_test(test_a_large_message_among_small_ones),
-        cmocka_unit_test(test_a_reader_forgets),
-        cmocka_unit_test(test_too_many_descriptors_are_refused),
-        cmocka_unit_test(test_the_end_is_told),
-        cmocka_unit_test(test_hostile_descriptors_are_not_kept),
-        cmocka_unit_test(test_one_descriptor_is_kept_where_it_is_asked_for),
-        cmocka_unit_test(test_the_kernel_names_the_sender),
-        cmocka_unit_test(test_a_full_buffer_is_told),
-        cmocka_unit_test(test_a_full_socket_takes_the_rest_later),
-        cmocka_unit_test(test_reader_refuses_too_much),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

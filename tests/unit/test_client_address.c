@@ -45,7 +45,7 @@ static void expect_path(const char *given, const char *path)
     assert_string_equal(address.path, path);
 }
 
-static void test_order(void **state)
+TEST_WITH(test_order, setup, teardown)
 {
     char path[128];
 
@@ -61,7 +61,7 @@ static void test_order(void **state)
     expect_path("/there", "/there");
 }
 
-static void test_root(void **state)
+TEST_WITH(test_root, setup, teardown)
 {
     if (getuid() != 0)
         skip();
@@ -70,7 +70,7 @@ static void test_root(void **state)
     expect_path(NULL, "/run/limpet/limpet.sock");
 }
 
-static void test_too_long(void **state)
+TEST_WITH(test_too_long, setup, teardown)
 {
     char path[200];
     Address address = ADDRESS_NULL;
@@ -124,54 +124,35 @@ static void make_of_another(const char *directory)
     assert_int_equal(seteuid(NOBODY), 0);
 }
 
-static void test_directory_is_missing(void **state)
+TEST_WITH(test_directory_is_missing, setup, teardown)
 {
     assert_int_equal(check(NULL), -ENOENT);
 }
 
-static void test_directory_is_private(void **state)
+TEST_WITH(test_directory_is_private, setup, teardown)
 {
     assert_int_equal(check(make_private), 0);
 }
 
-static void test_directory_is_open(void **state)
+TEST_WITH(test_directory_is_open, setup, teardown)
 {
     assert_int_equal(check(make_open), ERR_DENIED);
 }
 
-static void test_directory_is_a_link(void **state)
+TEST_WITH(test_directory_is_a_link, setup, teardown)
 {
     assert_int_equal(check(make_link), ERR_DENIED);
 }
 
-static void test_directory_is_of_another(void **state)
+TEST_WITH(test_directory_is_of_another, setup, teardown)
 {
     if (getuid() != 0)
         skip();
     assert_int_equal(check(make_of_another), ERR_DENIED);
 }
 
-static void test_other_places_are_not_checked(void **state)
+TEST_WITH(test_other_places_are_not_checked, setup, teardown)
 {
     setenv("LIMPET_SOCKET", "/", 1);
     assert_int_equal(check(NULL), 0);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_order),
-        TEST(test_root),
-        TEST(test_too_long),
-        TEST(test_directory_is_missing),
-        TEST(test_directory_is_private),
-        TEST(test_directory_is_open),
-        TEST(test_directory_is_a_link),
-        TEST(test_directory_is_of_another),
-        TEST(test_other_places_are_not_checked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

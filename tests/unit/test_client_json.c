@@ -44,7 +44,7 @@ static void expect_number(double number, const char *json)
     expect_text((msgpack_object){.type = MSGPACK_OBJECT_FLOAT64, .via.f64 = number}, json);
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
     expect_text(TEXT(""), "\"\"");
     expect_text(TEXT("plain"), "\"plain\"");
@@ -54,7 +54,7 @@ static void test_text(void **state)
     expect_text(TEXT("ü€😀"), "\"ü€😀\"");
 }
 
-static void test_text_that_is_not_utf8(void **state)
+TEST(test_text_that_is_not_utf8)
 {
     expect_text(TEXT("a\xff"
                      "b\n"),
@@ -63,7 +63,7 @@ static void test_text_that_is_not_utf8(void **state)
     expect_text(TEXT("\xed\xa0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
-static void test_base64(void **state)
+TEST(test_base64)
 {
     expect_text(BIN(""), "\"\"");
     expect_text(BIN("f"), "\"Zg==\"");
@@ -73,7 +73,7 @@ static void test_base64(void **state)
     expect_text(BIN("\xff\xfe\xfd\0"), "\"//79AA==\"");
 }
 
-static void test_paths(void **state)
+TEST(test_paths)
 {
     expect_path(BIN("/tmp/ü"), "\"/tmp/ü\"");
     expect_path(BIN("a\xff\xc3"), "\"a\\udcff\\udcc3\"");
@@ -83,7 +83,7 @@ static void test_paths(void **state)
     expect_path(TEXT("text"), "\"text\"");
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
     expect_text((msgpack_object){.type = MSGPACK_OBJECT_POSITIVE_INTEGER, .via.u64 = UINT64_MAX},
                 "18446744073709551615");
@@ -103,7 +103,7 @@ static void test_numbers(void **state)
     expect_number(-INFINITY, "null");
 }
 
-static void test_decimal_point_of_the_locale(void **state)
+TEST(test_decimal_point_of_the_locale)
 {
     static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
     size_t i = 0;
@@ -117,7 +117,7 @@ static void test_decimal_point_of_the_locale(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
-static void test_containers(void **state)
+TEST(test_containers)
 {
     msgpack_object items[] = {TEXT("x"), BIN("\xff")};
     msgpack_object_kv pairs[] = {
@@ -133,7 +133,7 @@ static void test_containers(void **state)
     expect_text((msgpack_object){.type = MSGPACK_OBJECT_MAP}, "{}");
 }
 
-static void test_a_buffer_that_is_full(void **state)
+TEST(test_a_buffer_that_is_full)
 {
     msgpack_object items[] = {TEXT("x\n\xff"), BIN("\xff\xff"), TEXT("y")};
     msgpack_object object = {.type = MSGPACK_OBJECT_ARRAY, .via.array = {.size = 3, .ptr = items}};
@@ -144,16 +144,4 @@ static void test_a_buffer_that_is_full(void **state)
         assert_true(json_write(&buf, &object, JSON_BASE64) < 0);
         assert_true(buf.size <= limit);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),       cmocka_unit_test(test_text_that_is_not_utf8),
-        cmocka_unit_test(test_base64),     cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_decimal_point_of_the_locale),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_a_buffer_that_is_full),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

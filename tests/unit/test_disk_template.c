@@ -29,7 +29,7 @@ static const DiskSize sizes[] = {
 };
 
 /* Layouts stay within what ext4 can be made with, whatever was asked for. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
         DiskLayout layout = disk_layout(sizes[i]);
@@ -44,7 +44,7 @@ static void test_bounds(void **state)
 }
 
 /* The rest is for what is asked for: with its tables, and little more. */
-static void test_room(void **state)
+TEST(test_room)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
         DiskLayout layout = disk_layout(sizes[i]);
@@ -107,7 +107,29 @@ static void assert_same(const char *one, const char *other)
     assert_memory_equal(heads[0], heads[1], HEAD);
 }
 
-static void test_copies(void **state)
+static void for_each_file(void (*on_file)(const char *name))
+{
+    DIR *stream = opendir(directory);
+    struct dirent *entry;
+
+    while ((entry = readdir(stream)))
+        if (entry->d_name[0] != '.')
+            on_file(entry->d_name);
+    closedir(stream);
+}
+
+static void remove_one(const char *name)
+{
+    unlinkat(directory_fd, name, 0);
+}
+
+static int remove_all(void **state)
+{
+    for_each_file(remove_one);
+    return 0;
+}
+
+TEST_WITH(test_copies, NULL, remove_all)
 {
     assert_int_equal(make("one", size_of(0)), 0);
     assert_int_equal(make("two", size_of(0)), 0);
@@ -117,7 +139,7 @@ static void test_copies(void **state)
 }
 
 /* Bytes written to a copy are in no other. */
-static void test_changed_copy(void **state)
+TEST_WITH(test_changed_copy, NULL, remove_all)
 {
     static uint8_t noise[HEAD];
 
@@ -133,7 +155,7 @@ static void test_changed_copy(void **state)
 }
 
 /* More than are kept, again and again. */
-static void test_sizes(void **state)
+TEST_WITH(test_sizes, NULL, remove_all)
 {
     char name[16];
 
@@ -159,7 +181,7 @@ static void *make_some(void *number)
 }
 
 /* Several threads make images of sizes that have no template yet. */
-static void test_at_once(void **state)
+TEST_WITH(test_at_once, NULL, remove_all)
 {
     pthread_t threads[THREADS];
     char names[2][32];
@@ -182,7 +204,7 @@ static void test_at_once(void **state)
 }
 
 /* The largest that there can be. */
-static void test_largest(void **state)
+TEST_WITH(test_largest, NULL, remove_all)
 {
     DiskSize size = {DISK_MAXIMUM, FILES_MAXIMUM};
     struct stat st;
@@ -194,7 +216,7 @@ static void test_largest(void **state)
 }
 
 /* A disk that cannot be made is told, leaves no file, and is in nobody's way. */
-static void test_failure(void **state)
+TEST_WITH(test_failure, NULL, remove_all)
 {
     Problem problem = PROBLEM_NULL;
     DiskSize size = {UINT64_C(1) << 62, FILES_MINIMUM};
@@ -206,32 +228,10 @@ static void test_failure(void **state)
     assert_sound("one", size_of(0));
 }
 
-static void for_each_file(void (*on_file)(const char *name))
-{
-    DIR *stream = opendir(directory);
-    struct dirent *entry;
-
-    while ((entry = readdir(stream)))
-        if (entry->d_name[0] != '.')
-            on_file(entry->d_name);
-    closedir(stream);
-}
-
-static void remove_one(const char *name)
-{
-    unlinkat(directory_fd, name, 0);
-}
-
 static int set_up(void **state)
 {
     directory_fd = mkdtemp(directory) ? open(directory, O_PATH | O_DIRECTORY) : -1;
     return directory_fd < 0;
-}
-
-static int remove_all(void **state)
-{
-    for_each_file(remove_one);
-    return 0;
 }
 
 static int tear_down(void **state)
@@ -242,15 +242,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_room),
-        cmocka_unit_test_teardown(test_copies, remove_all),
-        cmocka_unit_test_teardown(test_changed_copy, remove_all),
-        cmocka_unit_test_teardown(test_sizes, remove_all),
-        cmocka_unit_test_teardown(test_at_once, remove_all),
-        cmocka_unit_test_teardown(test_largest, remove_all),
-        cmocka_unit_test_teardown(test_failure, remove_all),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

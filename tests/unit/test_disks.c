@@ -23,7 +23,7 @@ static _Noreturn void ask(int socket)
 
 /* The asker ends with the launcher: a failure that its session would be told of is not its fault, and the
  * next controller is asked again. */
-static void asker_ends_with_the_launcher(void **state)
+TEST(asker_ends_with_the_launcher)
 {
     int ends[2], status;
     pid_t pid;
@@ -40,11 +40,4 @@ static void asker_ends_with_the_launcher(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(asker_ends_with_the_launcher)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

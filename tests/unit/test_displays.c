@@ -72,7 +72,7 @@ static void written_deinit(Written *written)
     buf_deinit(&written->frame);
 }
 
-static void test_too_many_bytes(void **state)
+TEST(test_too_many_bytes)
 {
     size_t size = LIMIT_DISPLAY_BYTES / 2 - 4096;
     char *text = calloc(1, size);
@@ -109,7 +109,7 @@ static void make_nested(Buf *frame, size_t depth, size_t items)
     assert_int_equal(writer_finish(&w), 0);
 }
 
-static void test_many_nodes_together(void **state)
+TEST(test_many_nodes_together)
 {
     _cleanup_(displays_deinit) Displays displays;
     _cleanup_(written_deinit) Written written;
@@ -123,7 +123,7 @@ static void test_many_nodes_together(void **state)
     assert_int_equal(written.list->size, 2);
 }
 
-static void test_depth_leaves_room_for_the_record(void **state)
+TEST(test_depth_leaves_room_for_the_record)
 {
     _cleanup_(displays_deinit) Displays displays;
     _cleanup_(buf_deinit) Buf shallow = BUF_NULL, deep = BUF_NULL;
@@ -133,15 +133,4 @@ static void test_depth_leaves_room_for_the_record(void **state)
     make_nested(&deep, 25, 0);
     assert_true(add_frame(&displays, &shallow));
     assert_false(add_frame(&displays, &deep));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_many_bytes),
-        cmocka_unit_test(test_many_nodes_together),
-        cmocka_unit_test(test_depth_leaves_room_for_the_record),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static bool bind_option(json_t *mount, const char *option)
 
 /* A writable mount below the data directory must not show through: with an old API it does not show at all.
  */
-static void test_data_is_readonly_all_the_way_down(void **state)
+TEST(test_data_is_readonly_all_the_way_down)
 {
     json_t *body = make(&spec, 43), *data = mount_at(body, "/data");
 
@@ -79,7 +79,7 @@ static void test_data_is_readonly_all_the_way_down(void **state)
 
 #define TEXT(s) (s), sizeof(s) - 1
 
-static void test_message(void **state)
+TEST(test_message)
 {
     char message[40];
 
@@ -93,7 +93,7 @@ static void test_message(void **state)
     assert_string_equal(message, "");
 }
 
-static void test_state(void **state)
+TEST(test_state)
 {
     DockerState container;
 
@@ -120,7 +120,7 @@ static void test_state(void **state)
     assert_true(docker_json_state(TEXT(""), &container) < 0);
 }
 
-static void test_exit_code(void **state)
+TEST(test_exit_code)
 {
     int code = 0;
 
@@ -138,7 +138,7 @@ static void collect(void *userdata, const char *name, const char *session_dir, c
              tmp_dir ? tmp_dir : "-");
 }
 
-static void test_list(void **state)
+TEST(test_list)
 {
     char found[200] = "";
 
@@ -154,7 +154,7 @@ static void test_list(void **state)
     assert_true(docker_json_list(TEXT("{\"message\":\"x\"}"), collect, found) < 0);
 }
 
-static void test_info(void **state)
+TEST(test_info)
 {
     DockerInfo info;
 
@@ -172,18 +172,4 @@ static void test_info(void **state)
     assert_int_equal(docker_json_info(TEXT("{\"SecurityOptions\":[\"seccomp\",7,null]}"), &info), 0);
     assert_false(info.seccomp);
     assert_true(docker_json_info(TEXT("null"), &info) < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_data_is_readonly_all_the_way_down),
-        cmocka_unit_test(test_message),
-        cmocka_unit_test(test_state),
-        cmocka_unit_test(test_exit_code),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_info),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void make_older(const char *instance, double seconds)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-static void test_another_controller_knows_them(void **state)
+TEST_WITH(test_another_controller_knows_them, set_up, tear_down)
 {
     end_session(*state, "00000000000000aa", 1, 3);
     end_session(*state, "00000000000000bb", 4, 1);
@@ -152,7 +152,7 @@ static void test_another_controller_knows_them(void **state)
     }
 }
 
-static void test_their_time_goes_on(void **state)
+TEST_WITH(test_their_time_goes_on, set_up, tear_down)
 {
     end_session(*state, "00000000000000aa", 1, 1);
     end_session(*state, "00000000000000bb", 2, 1);
@@ -177,7 +177,7 @@ static Text name_of(char ret[16], unsigned n)
     return (Text){ret, (size_t)snprintf(ret, 16, "s%u", n)};
 }
 
-static void test_end_records_are_bounded(void **state)
+TEST_WITH(test_end_records_are_bounded, set_up, tear_down)
 {
     EndRecords *end_records = &((House *)*state)->sessions.end_records;
     char name[16];
@@ -196,7 +196,7 @@ static void test_end_records_are_bounded(void **state)
     assert_string_equal(words, "ended at 1970-01-02 00:00:00 UTC: why");
 }
 
-static void test_what_is_no_journal(void **state)
+TEST_WITH(test_what_is_no_journal, set_up, tear_down)
 {
     static const char *const names[] = {"00000000000000aa.new", "00000000000000bb"};
 
@@ -215,18 +215,4 @@ static void test_what_is_no_journal(void **state)
     make_older("00000000000000bb", STORED_RUN_SECONDS + 1);
     begin_again(state);
     assert_int_equal(count_files(), 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_another_controller_knows_them),
-        TEST(test_their_time_goes_on),
-        TEST(test_end_records_are_bounded),
-        TEST(test_what_is_no_journal),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

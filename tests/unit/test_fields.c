@@ -53,7 +53,7 @@ static int decode(void)
     return body_decode(&t.fields, MsgFields, &t.message.body, &t.problem);
 }
 
-static void every_type(void **state)
+TEST(every_type)
 {
     Writer *w = begin(9);
 
@@ -93,7 +93,7 @@ static void every_type(void **state)
     assert_int_equal(value_count(&t.fields.list), 2);
 }
 
-static void absent_and_nil_are_the_same(void **state)
+TEST(absent_and_nil_are_the_same)
 {
     Writer *w = begin(3);
 
@@ -117,7 +117,7 @@ static void absent_and_nil_are_the_same(void **state)
     assert_false(t.fields.has_part);
 }
 
-static void integers_are_numbers_too(void **state)
+TEST(integers_are_numbers_too)
 {
     Writer *w = begin(4);
 
@@ -153,7 +153,7 @@ static Writer *with_name(const char *key)
     return w;
 }
 
-static void unknown_and_missing(void **state)
+TEST(unknown_and_missing)
 {
     write_nil(with_name("colour"));
     refused(ERR_BAD_REQUEST, "unknown field `colour`");
@@ -171,7 +171,7 @@ static void unknown_and_missing(void **state)
     refused(ERR_BAD_REQUEST, "`name` is missing");
 }
 
-static void unknown_ones_of_a_newer_peer(void **state)
+TEST(unknown_ones_of_a_newer_peer)
 {
     Writer *w = begin(4);
 
@@ -194,7 +194,7 @@ static void unknown_ones_of_a_newer_peer(void **state)
     assert_string_equal(t.problem.text, "`name` is missing");
 }
 
-static void wrong_types(void **state)
+TEST(wrong_types)
 {
     static const struct {
         const char *key, *words;
@@ -223,7 +223,7 @@ static void wrong_types(void **state)
     refused(ERR_BAD_REQUEST, "`name` must be text");
 }
 
-static void out_of_range(void **state)
+TEST(out_of_range)
 {
     write_int(with_name("pids"), -1);
     refused(ERR_BAD_REQUEST, "`pids` is out of range");
@@ -255,7 +255,7 @@ static Writer *with_item(const char *key, const char *text)
     return w;
 }
 
-static void items(void **state)
+TEST(items)
 {
     with_item("notes", "1234");
     assert_int_equal(decode(), 0);
@@ -286,7 +286,7 @@ static void items(void **state)
     refused(ERR_BAD_REQUEST, "`dict` must be a map whose keys are text");
 }
 
-static void words_and_names(void **state)
+TEST(words_and_names)
 {
     write_text(with_name("mode"), "off");
     assert_int_equal(decode(), 0);
@@ -316,7 +316,7 @@ static void write_inner(Writer *w, const char *key)
     write_uint(w, 7);
 }
 
-static void maps_inside(void **state)
+TEST(maps_inside)
 {
     MsgInner row;
     Writer *w = with_name("part");
@@ -361,7 +361,7 @@ static void encode(const MsgFields *from)
 #define NOTHING                                                                                              \
     .name = {"a", 1}, .pids = NO_UINT, .memory = {.bytes = NO_UINT}, .offset = NO_INT, .timeout = NAN
 
-static void absent_fields_are_nil_or_left_out(void **state)
+TEST(absent_fields_are_nil_or_left_out)
 {
     const msgpack_object *nil;
 
@@ -382,7 +382,7 @@ static void write_rows(Writer *w, const void *source)
     body_write(w, MsgInner, (&(MsgInner){.name = {"y", 1}, .count = *(const unsigned *)source}));
 }
 
-static void given_fields_come_back(void **state)
+TEST(given_fields_come_back)
 {
     const TextList notes = {(const char *const[]){"n1", "n2"}, 2};
     const MsgFields given = {.name = {"a", 1},
@@ -416,7 +416,7 @@ static void given_fields_come_back(void **state)
     assert_true(t.fields.part.count == 0 && t.fields.omitted.count == NO_UINT);
 }
 
-static void sizes_may_be_words(void **state)
+TEST(sizes_may_be_words)
 {
     encode(&(MsgFields){.name = {"a", 1},
                         .pids = NO_UINT,
@@ -427,7 +427,7 @@ static void sizes_may_be_words(void **state)
     assert_int_equal(t.fields.memory.bytes, 2048);
 }
 
-static void what_is_malformed_is_not_written(void **state)
+TEST(what_is_malformed_is_not_written)
 {
     MsgStrict strict = {.text = {"t", 1}, .bytes = {"b", 1}, .uint = UINT64_MAX, .number = 1};
     Buf buf _cleanup_(buf_deinit) = BUF_NULL;
@@ -450,7 +450,7 @@ static void what_is_malformed_is_not_written(void **state)
     assert_int_equal(wire_check(buf_head(&buf) + 1, buf.size - 1), 0);
 }
 
-static void copies_of_text(void **state)
+TEST(copies_of_text)
 {
     char *copy = text_dup((Text){"abcdef", 3});
 
@@ -465,22 +465,5 @@ static void copies_of_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(absent_and_nil_are_the_same),
-        cmocka_unit_test(integers_are_numbers_too),
-        cmocka_unit_test(unknown_and_missing),
-        cmocka_unit_test(unknown_ones_of_a_newer_peer),
-        cmocka_unit_test(wrong_types),
-        cmocka_unit_test(out_of_range),
-        cmocka_unit_test(items),
-        cmocka_unit_test(words_and_names),
-        cmocka_unit_test(maps_inside),
-        cmocka_unit_test(absent_fields_are_nil_or_left_out),
-        cmocka_unit_test(given_fields_come_back),
-        cmocka_unit_test(sizes_may_be_words),
-        cmocka_unit_test(what_is_malformed_is_not_written),
-        cmocka_unit_test(copies_of_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, tear_down);
+    return tests_run(NULL, tear_down);
 }

@@ -144,7 +144,7 @@ static bool exists(const char *name)
     return access(path_of(name), F_OK) == 0;
 }
 
-static void test_a_life(void **state)
+TEST_WITH(test_a_life, set_up, tear_down)
 {
     Text one = text_of("one");
 
@@ -174,7 +174,7 @@ static void test_a_life(void **state)
 }
 
 /* Another process holds the copies of the session; a thread waits for that, and others go on. */
-static void test_copies_of_a_session_take_one_thread(void **state)
+TEST_WITH(test_copies_of_a_session_take_one_thread, set_up, tear_down)
 {
     Text one = text_of("one"), other = text_of("other");
     int store;
@@ -218,7 +218,7 @@ static int make_when_open(void *userdata, const char *id, DiskSize size, Problem
 }
 
 /* A user has three under way at most: see file_service_client.c. */
-static void test_disks_of_one_user_delay_no_other(void **state)
+TEST_WITH(test_disks_of_one_user_delay_no_other, set_up_disks, tear_down)
 {
     static const DiskMaker maker = {.make = make_when_open};
     static const char *const slow[] = {"slow-1", "slow-2", "slow-3"};
@@ -254,7 +254,7 @@ static int mount_dead(const char *path, int *ret_root)
     return device;
 }
 
-static void test_removing_delays_no_publishing(void **state)
+TEST_WITH(test_removing_delays_no_publishing, set_up, tear_down)
 {
     static const char *const ids[] = {"a", "b", "c", "d"};
     int devices[ARRAY_SIZE(ids)], roots[ARRAY_SIZE(ids)];
@@ -282,7 +282,7 @@ static void test_removing_delays_no_publishing(void **state)
     }
 }
 
-static void test_ids_lead_nowhere(void **state)
+TEST_WITH(test_ids_lead_nowhere, set_up, tear_down)
 {
     static const char *const ids[] = {"..", ".", "", "../elsewhere", "a/b", "/etc", ".hidden"};
 
@@ -301,7 +301,7 @@ static void test_ids_lead_nowhere(void **state)
     assert_int_equal(ASK(REMOVE, .id = text_of("~spare")), ERR_NONE);
 }
 
-static void test_what_is_not_there(void **state)
+TEST_WITH(test_what_is_not_there, set_up, tear_down)
 {
     Text none = text_of("none");
 
@@ -314,7 +314,7 @@ static void test_what_is_not_there(void **state)
 }
 
 /* Nothing is left of a session that cannot be prepared, and one that is being prepared is nobody's. */
-static void test_preparing(void **state)
+TEST_WITH(test_preparing, set_up, tear_down)
 {
     Text one = text_of("one");
 
@@ -329,7 +329,7 @@ static void test_preparing(void **state)
     assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
 }
 
-static void test_nothing_twice(void **state)
+TEST_WITH(test_nothing_twice, set_up, tear_down)
 {
     Text one = text_of("one");
 
@@ -340,7 +340,7 @@ static void test_nothing_twice(void **state)
                      ERR_BAD_REQUEST);
 }
 
-static void test_paths_stay_below(void **state)
+TEST_WITH(test_paths_stay_below, set_up, tear_down)
 {
     static const char *const paths[] = {"../x", "/etc/passwd", "a/../../x", "link/x", ".limpet/x"};
     Text one = text_of("one");
@@ -357,7 +357,7 @@ static void test_paths_stay_below(void **state)
     assert_int_equal(ASK(GET, .id = one, .path = text_of("pipe"), .size = 1), ERR_NO_SUCH_FILE);
 }
 
-static void test_numbers(void **state)
+TEST_WITH(test_numbers, set_up, tear_down)
 {
     Text one = text_of("one");
 
@@ -381,7 +381,7 @@ static void test_numbers(void **state)
 }
 
 /* A message of a kind that there is none of, and bytes that are no message at all. */
-static void test_what_is_no_request(void **state)
+TEST_WITH(test_what_is_no_request, set_up, tear_down)
 {
     Problem problem = PROBLEM_NULL;
     Buf bytes = BUF_NULL;
@@ -399,23 +399,4 @@ static void test_what_is_no_request(void **state)
     assert_true(file_service_take(file_service, &bytes, &problem) < 0);
     assert_int_equal(file_service_take(file_service, &bytes, &problem), -EPROTO); /* none at all */
     assert_int_equal(answered.n, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_life, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_copies_of_a_session_take_one_thread, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_disks_of_one_user_delay_no_other, set_up_disks, tear_down),
-        cmocka_unit_test_setup_teardown(test_removing_delays_no_publishing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ids_lead_nowhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_not_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_preparing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_twice, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_paths_stay_below, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_no_request, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

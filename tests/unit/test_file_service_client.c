@@ -115,7 +115,7 @@ static int hold(const char *id)
     return store;
 }
 
-static void test_many_slow_jobs_hold_up_no_fast_one(void **state)
+TEST_WITH(test_many_slow_jobs_hold_up_no_fast_one, set_up, tear_down)
 {
     int store = hold("one");
 
@@ -126,7 +126,7 @@ static void test_many_slow_jobs_hold_up_no_fast_one(void **state)
     wait_for(1 + MANY);
 }
 
-static void test_one_user_s_jobs_hold_up_no_other_s(void **state)
+TEST_WITH(test_one_user_s_jobs_hold_up_no_other_s, set_up, tear_down)
 {
     int store = hold("one");
 
@@ -137,16 +137,4 @@ static void test_one_user_s_jobs_hold_up_no_other_s(void **state)
     wait_for(2);
     close(store);
     wait_for(2 + MANY);
-}
-
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLIENT_TEST(test_many_slow_jobs_hold_up_no_fast_one),
-        CLIENT_TEST(test_one_user_s_jobs_hold_up_no_other_s),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static int errors_of(int family, int type, int *ret_pair)
     return results[0];
 }
 
-static void test_sockets_that_need_a_connection(void **state)
+TEST(test_sockets_that_need_a_connection)
 {
     static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK};
     int pair;
@@ -46,7 +46,7 @@ static void test_sockets_that_need_a_connection(void **state)
 }
 
 /* The kernel makes a socket for datagrams of a raw one, too. */
-static void test_sockets_that_send_to_any_address(void **state)
+TEST(test_sockets_that_send_to_any_address)
 {
     static const int types[] = {SOCK_DGRAM, SOCK_RAW, SOCK_RAW | SOCK_CLOEXEC, SOCK_RDM, 0};
     int pair;
@@ -57,7 +57,7 @@ static void test_sockets_that_send_to_any_address(void **state)
     }
 }
 
-static void test_sockets_of_other_families(void **state)
+TEST(test_sockets_of_other_families)
 {
     static const int families[] = {AF_INET, AF_INET6, AF_NETLINK, AF_VSOCK};
     int pair;
@@ -66,15 +66,4 @@ static void test_sockets_of_other_families(void **state)
         assert_int_equal(errors_of(families[i], SOCK_STREAM, &pair), EAFNOSUPPORT);
         assert_int_equal(pair, EAFNOSUPPORT);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sockets_that_need_a_connection),
-        cmocka_unit_test(test_sockets_that_send_to_any_address),
-        cmocka_unit_test(test_sockets_of_other_families),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static int decode(GuestClaim *ret, const Said *said)
     return r;
 }
 
-static void test_honest(void **state)
+TEST(test_honest)
 {
     GuestClaim claim;
     Said idle = honest;
@@ -99,7 +99,7 @@ static void test_honest(void **state)
     assert_int_equal(claim.hello.running.id, 0);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     Said said[] = {honest, honest, honest, honest, honest, honest, honest, honest, honest};
     GuestClaim claim;
@@ -119,22 +119,11 @@ static void test_refused(void **state)
         assert_true(decode(&claim, &said[i]) < 0);
 }
 
-static void test_run_ids(void **state)
+TEST(test_run_ids)
 {
     assert_true(run_id_valid((Text){RUN_ID, LIMIT_RUN_ID}));
     assert_false(run_id_valid((Text){RUN_ID, LIMIT_RUN_ID - 1}));
     assert_false(run_id_valid((Text){"0f1e2d3c4b5a69788796a5b4c3d2e1f\0", LIMIT_RUN_ID}));
     assert_false(run_id_valid((Text){"0f1e2d3c4b5a69788796a5b4c3d2e1fg", LIMIT_RUN_ID}));
     assert_false(run_id_valid((Text){0}));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_honest),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_run_ids),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static ssize_t parse(HttpHead *ret, const char *text)
     return head_parse(ret, (const uint8_t *)text, strlen(text), &status, &problem);
 }
 
-static void test_requests(void **state)
+TEST(test_requests)
 {
     static const char tunnel[] = "CONNECT Example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\nrest";
     static const char plain[] =
@@ -46,7 +46,7 @@ static void test_requests(void **state)
 }
 
 /* Every beginning of a head is one of which more is to come. */
-static void test_piece_by_piece(void **state)
+TEST(test_piece_by_piece)
 {
     static const char text[] = "GET http://a/ HTTP/1.1\r\nA: b\r\n\r\n";
     HttpHead head;
@@ -56,7 +56,7 @@ static void test_piece_by_piece(void **state)
     assert_int_equal(parse(&head, text), sizeof(text) - 1);
 }
 
-static void test_what_is_refused(void **state)
+TEST(test_what_is_refused)
 {
     static const struct {
         unsigned status;
@@ -105,7 +105,7 @@ static void test_what_is_refused(void **state)
     }
 }
 
-static void test_what_is_too_large(void **state)
+TEST(test_what_is_too_large)
 {
     uint8_t *large = malloc(HEAD_MAX);
     Buf many = BUF_NULL;
@@ -142,7 +142,7 @@ static ssize_t take_all(const char *text, size_t piece, Buf *ret)
     return chunks_ended(&chunks) ? (ssize_t)at : 0;
 }
 
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
     static const char body[] = "5\r\nhello\r\n0a;x=y\r\n, world!!!\r\n0\r\nTrailer: 1\r\n\r\nGET";
 
@@ -156,7 +156,7 @@ static void test_chunks(void **state)
     }
 }
 
-static void test_malformed_chunks(void **state)
+TEST(test_malformed_chunks)
 {
     static const char *const wrong[] = {
         "\r\n",    "x\r\n",   "5\nhello", "5\r\nhelloX\r\n",       "5\r\nhello\rX",
@@ -196,7 +196,7 @@ static void expect(Told *told, const char *text)
     answer_deinit(&told->answer);
 }
 
-static void test_answers(void **state)
+TEST(test_answers)
 {
     Told told = {.out = BUF_NULL};
 
@@ -223,7 +223,7 @@ static void test_answers(void **state)
     expect(&told, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello");
 }
 
-static void test_where_it_leads(void **state)
+TEST(test_where_it_leads)
 {
     static const char *const places[][2] = {
         {"https://api.example.com/v1/files/7", "http://api.limpet/files/7"},
@@ -251,7 +251,7 @@ static void test_where_it_leads(void **state)
     }
 }
 
-static void test_malformed_answers(void **state)
+TEST(test_malformed_answers)
 {
     static const char *const wrong[] = {"hello\r\n",        "HTTP/1.1\r\n", "HTTP/1.1 20\r\n",
                                         "HTTP/1.1 abc\r\n", "\r\n",         "HTTP/1.1 200 a\x01\r\n"};
@@ -265,21 +265,4 @@ static void test_malformed_answers(void **state)
         answer_deinit(&told.answer);
         buf_deinit(&told.out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_piece_by_piece),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_what_is_too_large),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_malformed_chunks),
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_where_it_leads),
-        cmocka_unit_test(test_malformed_answers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

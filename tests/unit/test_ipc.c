@@ -111,7 +111,7 @@ static int say(End *end, uint64_t id, const char *reason, const int *fds, size_t
     return ipc_send(&end->ipc, KIND, id, SCHEMA(MsgTarget), &body, fds, n);
 }
 
-static void test_messages_come_in_order(void **state)
+TEST_WITH(test_messages_come_in_order, set_up, tear_down)
 {
     for (unsigned i = 1; i <= 1000; i++) /* more than the socket holds */
         assert_int_equal(say(&near, i, "x", NULL, 0), 0);
@@ -122,7 +122,7 @@ static void test_messages_come_in_order(void **state)
     assert_string_equal(far.reason, "x");
 }
 
-static void test_a_descriptor_is_kept_or_closed(void **state)
+TEST_WITH(test_a_descriptor_is_kept_or_closed, set_up, tear_down)
 {
     int pipe_fds[2];
     char byte;
@@ -140,7 +140,7 @@ static void test_a_descriptor_is_kept_or_closed(void **state)
     close(pipe_fds[0]);
 }
 
-static void test_too_much_is_not_sent(void **state)
+TEST_WITH(test_too_much_is_not_sent, set_up, tear_down)
 {
     static char large[IPC_MESSAGE_MAX];
     const int fds[IPC_DESCRIPTORS_MAX + 1] = {0};
@@ -151,14 +151,14 @@ static void test_too_much_is_not_sent(void **state)
     assert_int_equal(say(&near, 1, "x", NULL, 0), 0);
 }
 
-static void test_the_end_of_the_peer_is_told(void **state)
+TEST_WITH(test_the_end_of_the_peer_is_told, set_up_raw, tear_down_raw)
 {
     close_fd(&raw);
     loop_run(loop);
     assert_int_equal(near.lost, -EPIPE);
 }
 
-static void test_a_peer_that_does_not_read_is_given_up(void **state)
+TEST_WITH(test_a_peer_that_does_not_read_is_given_up, set_up_raw, tear_down_raw)
 {
     static char large[IPC_MESSAGE_MAX / 2];
     int r = 0;
@@ -203,7 +203,7 @@ static unsigned count_descriptors(void)
     return n;
 }
 
-static void test_what_is_no_message_ends_it(void **state)
+TEST_WITH(test_what_is_no_message_ends_it, set_up_raw, tear_down_raw)
 {
     send_frame(3, "\x94\x01\x07", 3, 0);
     loop_run(loop);
@@ -211,14 +211,14 @@ static void test_what_is_no_message_ends_it(void **state)
     assert_int_equal(near.messages, 0);
 }
 
-static void test_a_larger_frame_ends_it(void **state)
+TEST_WITH(test_a_larger_frame_ends_it, set_up_raw, tear_down_raw)
 {
     send_frame(IPC_MESSAGE_MAX + 1, "", 0, 0);
     loop_run(loop);
     assert_int_equal(near.lost, -EMSGSIZE);
 }
 
-static void test_more_descriptors_end_it_and_are_closed(void **state)
+TEST_WITH(test_more_descriptors_end_it_and_are_closed, set_up_raw, tear_down_raw)
 {
     unsigned before = count_descriptors();
 
@@ -228,14 +228,14 @@ static void test_more_descriptors_end_it_and_are_closed(void **state)
     assert_int_equal(count_descriptors(), before - 1); /* that of the Ipc */
 }
 
-static void test_an_empty_frame_ends_it(void **state)
+TEST_WITH(test_an_empty_frame_ends_it, set_up_raw, tear_down_raw)
 {
     send_frame(0, "", 0, 3);
     loop_run(loop);
     assert_int_equal(near.lost, -EBADMSG);
 }
 
-static void test_what_the_receiver_refuses_ends_it(void **state)
+TEST_WITH(test_what_the_receiver_refuses_ends_it, set_up, tear_down)
 {
     far.answer = -EBADMSG;
     say(&near, 1, "x", NULL, 0);
@@ -280,7 +280,7 @@ static void start_asking(Question *question, double seconds)
     assert_int_equal(far.descriptors, 1);
 }
 
-static void test_a_question_is_answered(void **state)
+TEST_WITH(test_a_question_is_answered, set_up, tear_down)
 {
     Question question = {0};
     MsgTarget body = {.session = text_of("because")};
@@ -292,7 +292,7 @@ static void test_a_question_is_answered(void **state)
     assert_string_equal(question.answer, "because");
 }
 
-static void test_a_question_that_is_dropped_is_over(void **state)
+TEST_WITH(test_a_question_that_is_dropped_is_over, set_up, tear_down)
 {
     Question question = {0};
 
@@ -302,7 +302,7 @@ static void test_a_question_that_is_dropped_is_over(void **state)
     assert_int_equal(question.result, -EPIPE);
 }
 
-static void test_a_question_that_nobody_answers_is_over(void **state)
+TEST_WITH(test_a_question_that_nobody_answers_is_over, set_up, tear_down)
 {
     Question question = {0};
 
@@ -343,7 +343,7 @@ static void ask_later(LaterQuestion *later)
     assert_int_equal(later->error, 1);
 }
 
-static void test_the_loop_waits_for_an_answer(void **state)
+TEST_WITH(test_the_loop_waits_for_an_answer, set_up, tear_down)
 {
     LaterQuestion later = {0};
     const MsgTarget body = {.session = text_of("because")};
@@ -355,7 +355,7 @@ static void test_the_loop_waits_for_an_answer(void **state)
     assert_string_equal(later.answer, "because");
 }
 
-static void test_the_loop_does_not_wait_for_a_peer_that_answers_nothing(void **state)
+TEST_WITH(test_the_loop_does_not_wait_for_a_peer_that_answers_nothing, set_up, tear_down)
 {
     LaterQuestion later = {0};
 
@@ -365,7 +365,7 @@ static void test_the_loop_does_not_wait_for_a_peer_that_answers_nothing(void **s
     assert_int_equal(later.error, -EPIPE);
 }
 
-static void test_an_answer_that_is_no_message(void **state)
+TEST_WITH(test_an_answer_that_is_no_message, set_up, tear_down)
 {
     LaterQuestion later = {0};
 
@@ -376,7 +376,7 @@ static void test_an_answer_that_is_no_message(void **state)
 }
 
 /* An answer goes to nobody whom the peer has talked to in our name. */
-static void test_answers_go_to_sockets_of_the_peer_alone(void **state)
+TEST_WITH(test_answers_go_to_sockets_of_the_peer_alone, set_up, tear_down)
 {
     MsgTarget body = {.session = text_of("because")};
     int packets[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), ends[2];
@@ -441,7 +441,7 @@ static _Noreturn void be_controller(int fd)
 }
 
 /* A refusal would end a session that the next controller can adopt. */
-static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
+TEST(test_a_launcher_that_is_gone_refuses_nothing)
 {
     pid_t controller = fork();
     int status;
@@ -459,33 +459,4 @@ static void test_a_launcher_that_is_gone_refuses_nothing(void **state)
     }
     assert_int_equal(waitpid(controller, &status, 0), controller);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-}
-
-#define PAIR(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define RAW(test)  cmocka_unit_test_setup_teardown(test, set_up_raw, tear_down_raw)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PAIR(test_messages_come_in_order),
-        PAIR(test_a_descriptor_is_kept_or_closed),
-        PAIR(test_too_much_is_not_sent),
-        RAW(test_the_end_of_the_peer_is_told),
-        RAW(test_a_peer_that_does_not_read_is_given_up),
-        RAW(test_what_is_no_message_ends_it),
-        RAW(test_a_larger_frame_ends_it),
-        RAW(test_more_descriptors_end_it_and_are_closed),
-        RAW(test_an_empty_frame_ends_it),
-        PAIR(test_what_the_receiver_refuses_ends_it),
-        PAIR(test_a_question_is_answered),
-        PAIR(test_a_question_that_is_dropped_is_over),
-        PAIR(test_a_question_that_nobody_answers_is_over),
-        PAIR(test_the_loop_waits_for_an_answer),
-        PAIR(test_the_loop_does_not_wait_for_a_peer_that_answers_nothing),
-        PAIR(test_an_answer_that_is_no_message),
-        PAIR(test_answers_go_to_sockets_of_the_peer_alone),
-        cmocka_unit_test(test_a_launcher_that_is_gone_refuses_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

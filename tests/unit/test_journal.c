@@ -88,7 +88,7 @@ static int nothing(Journal *to, void *userdata)
     return 0;
 }
 
-static void test_what_was_appended(void **state)
+TEST_WITH(test_what_was_appended, set_up, tear_down)
 {
     assert_int_equal(journal_open(&journal, path, nothing, NULL), 0);
     assert_int_equal(look().entries, 0);
@@ -132,7 +132,7 @@ static uint64_t entries_within(const size_t ends[], unsigned batches, size_t siz
     return n;
 }
 
-static void test_torn_at_every_byte(void **state)
+TEST_WITH(test_torn_at_every_byte, set_up, tear_down)
 {
     size_t size, ends[7];
     uint8_t *whole = make_whole(&size, ends, ARRAY_SIZE(ends));
@@ -150,7 +150,7 @@ static void test_torn_at_every_byte(void **state)
 }
 
 /* Whatever a byte becomes: what is before it counts, and nothing is read that is not there. */
-static void test_garbled_at_every_byte(void **state)
+TEST_WITH(test_garbled_at_every_byte, set_up, tear_down)
 {
     static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xc1, 0xdf, 0xff};
     size_t size, ends[7];
@@ -168,7 +168,7 @@ static void test_garbled_at_every_byte(void **state)
     free(whole);
 }
 
-static void test_another_version(void **state)
+TEST_WITH(test_another_version, set_up, tear_down)
 {
     size_t size, ends[1];
     Seen seen = {0};
@@ -213,7 +213,7 @@ static void assert_live(void)
     assert_true(seen.in_order);
 }
 
-static void test_it_does_not_grow_without_end(void **state)
+TEST_WITH(test_it_does_not_grow_without_end, set_up, tear_down)
 {
     uint64_t largest = 0;
 
@@ -231,7 +231,7 @@ static void test_it_does_not_grow_without_end(void **state)
     assert_live();
 }
 
-static void test_what_cannot_be_written(void **state)
+TEST_WITH(test_what_cannot_be_written, set_up, tear_down)
 {
     char away[PATH_MAX];
 
@@ -258,7 +258,7 @@ static int not_now(Journal *to, void *userdata)
     return -EBUSY;
 }
 
-static void test_not_to_be_rewritten_now(void **state)
+TEST_WITH(test_not_to_be_rewritten_now, set_up, tear_down)
 {
     memset(padding, 'p', sizeof(padding) - 1);
     assert_int_equal(journal_open(&journal, path, nothing, NULL), 0);
@@ -272,7 +272,7 @@ static void test_not_to_be_rewritten_now(void **state)
 }
 
 /* Entries written before stay, and nothing is half there; when there is room again nothing is missing. */
-static void test_a_full_disk(void **state)
+TEST_WITH(test_a_full_disk, set_up, tear_down)
 {
     struct rlimit before, small = {4096, 0};
 
@@ -305,7 +305,7 @@ static void test_a_full_disk(void **state)
 }
 
 /* With room for a little, but not for everything anew, what comes is written behind what is there. */
-static void test_little_room(void **state)
+TEST_WITH(test_little_room, set_up, tear_down)
 {
     struct rlimit before, small = {4096, 0};
 
@@ -330,7 +330,7 @@ static void test_little_room(void **state)
 }
 
 /* Entries that the next controller appends come behind those that made sense. */
-static void test_gone_on_with(void **state)
+TEST_WITH(test_gone_on_with, set_up, tear_down)
 {
     uint64_t size;
 
@@ -355,7 +355,7 @@ static void test_gone_on_with(void **state)
     assert_live();
 }
 
-static void test_where_it_goes(void **state)
+TEST_WITH(test_where_it_goes, set_up, tear_down)
 {
     assert_int_equal(journal_open(&journal, path, nothing, NULL), 0);
     append(0, "a");
@@ -367,25 +367,4 @@ static void test_where_it_goes(void **state)
     assert_int_equal(journal_open(&journal, path, nothing, NULL), 0);
     journal_remove(&journal);
     assert_int_equal(access(path, F_OK), -1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_what_was_appended),
-        TEST(test_torn_at_every_byte),
-        TEST(test_garbled_at_every_byte),
-        TEST(test_another_version),
-        TEST(test_it_does_not_grow_without_end),
-        TEST(test_what_cannot_be_written),
-        TEST(test_not_to_be_rewritten_now),
-        TEST(test_a_full_disk),
-        TEST(test_little_room),
-        TEST(test_gone_on_with),
-        TEST(test_where_it_goes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static JournalSession a_session(const Buf *options)
     };
 }
 
-static void test_session(void **state)
+TEST(test_session)
 {
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
     uint8_t options_bytes[] = {0x81, 0xa4, 'c', 'p', 'u', 's', 0x02};
@@ -59,7 +59,7 @@ static void test_session(void **state)
 }
 
 /* An earlier controller wrote none. */
-static void test_users(void **state)
+TEST(test_users)
 {
     static const struct {
         uint64_t written;
@@ -81,7 +81,7 @@ static void test_users(void **state)
     }
 }
 
-static void test_call(void **state)
+TEST(test_call)
 {
     static const char record[] = "\x81\xa6run_id\xc0";
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
@@ -105,7 +105,7 @@ static void test_call(void **state)
     journal_entry_deinit(&entry);
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
     static const EntryKind plain[] = {ENTRY_READY, ENTRY_CLOSING};
     Buf batch _cleanup_(buf_deinit) = BUF_NULL;
@@ -156,7 +156,7 @@ static void test_others(void **state)
 }
 
 /* A session that has no container any more has nothing that connects. */
-static void test_saved(void **state)
+TEST(test_saved)
 {
     uint8_t options_bytes[] = {0x80};
     Buf options = {.data = options_bytes, .size = sizeof(options_bytes)};
@@ -184,7 +184,7 @@ static void test_saved(void **state)
 }
 
 /* A path that is made of an entry stays where it belongs. */
-static void test_names_that_lead_elsewhere(void **state)
+TEST(test_names_that_lead_elsewhere)
 {
     static const char *const bad[] = {"", ".", "..", "../a", "a/b", ".hidden", "/"};
     uint8_t options_bytes[] = {0x80};
@@ -203,7 +203,7 @@ static void test_names_that_lead_elsewhere(void **state)
         }
 }
 
-static void test_values_that_cannot_be(void **state)
+TEST(test_values_that_cannot_be)
 {
     uint8_t options_bytes[] = {0x80};
     Buf options = {.data = options_bytes, .size = sizeof(options_bytes)};
@@ -222,19 +222,4 @@ static void test_values_that_cannot_be(void **state)
     buf_clear(&batch);
     assert_int_equal(journal_write_branch(&batch, &branch), 0);
     assert_true(decode(&entry, &batch) < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_session),
-        cmocka_unit_test(test_users),
-        cmocka_unit_test(test_call),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_names_that_lead_elsewhere),
-        cmocka_unit_test(test_values_that_cannot_be),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static int read_container(const LauncherMsgContainer *body)
     return read_as(LAUNCHER_CREATE, SCHEMA(LauncherMsgContainer), body);
 }
 
-static void test_what_an_honest_controller_asks(void **state)
+TEST(test_what_an_honest_controller_asks)
 {
     LauncherMsgContainer body = container();
 
@@ -62,7 +62,7 @@ static int read_packages(const char *container_name, const char *packages)
 }
 
 /* A set is named by digits, and nothing else leads to one. */
-static void test_packages(void **state)
+TEST(test_packages)
 {
     static const char *const bad[] = {
         "",
@@ -92,7 +92,7 @@ static void test_packages(void **state)
         assert_int_equal(read_container(&refused), -EBADMSG);                                                \
     } while (0)
 
-static void test_names_lead_nowhere_else(void **state)
+TEST(test_names_lead_nowhere_else)
 {
     static const char *const names[] = {"", ".", "..", "../b", "a/b", "/etc", ".limpet", "a\nb", "\xc3\xa9"};
 
@@ -105,7 +105,7 @@ static void test_names_lead_nowhere_else(void **state)
     REFUSES(session, text_of("a\033[2J"));
 }
 
-static void test_containers_of_others_are_not_named(void **state)
+TEST(test_containers_of_others_are_not_named)
 {
     REFUSES(container, text_of("limpet-ffffffff-0123456789abcdef"));
     REFUSES(container, text_of("limpet-0123abcd-0123456789abcde"));
@@ -113,7 +113,7 @@ static void test_containers_of_others_are_not_named(void **state)
     REFUSES(container, text_of("postgres"));
 }
 
-static void test_numbers_have_bounds(void **state)
+TEST(test_numbers_have_bounds)
 {
     REFUSES(memory, MEMORY_MINIMUM - 1);
     REFUSES(memory, UINT64_MAX - 1);
@@ -125,7 +125,7 @@ static void test_numbers_have_bounds(void **state)
     REFUSES(largest_file, UINT64_C(1) << 62);
 }
 
-static void test_networks_are_those_of_the_configuration(void **state)
+TEST(test_networks_are_those_of_the_configuration)
 {
     LauncherMsgContainer body = container();
 
@@ -136,7 +136,7 @@ static void test_networks_are_those_of_the_configuration(void **state)
     assert_int_equal(read_as(LAUNCHER_ADOPT, SCHEMA(LauncherMsgContainer), &body), 0);
 }
 
-static void test_disks_have_bounds(void **state)
+TEST(test_disks_have_bounds)
 {
     LauncherMsgDisk disk = {.directory = text_of("a"), .bytes = DISK_MINIMUM, .files = FILES_MINIMUM};
 
@@ -148,7 +148,7 @@ static void test_disks_have_bounds(void **state)
     assert_int_equal(read_as(LAUNCHER_DISK, SCHEMA(LauncherMsgDisk), &disk), -EBADMSG);
 }
 
-static void test_disks_are_those_of_sessions(void **state)
+TEST(test_disks_are_those_of_sessions)
 {
     static const LauncherKind kinds[] = {LAUNCHER_MOUNT, LAUNCHER_DETACH};
     static const char *const names[] = {"", ".", "..", ".hidden", "a/b", "/etc", "\x1b"};
@@ -164,7 +164,7 @@ static void test_disks_are_those_of_sessions(void **state)
     }
 }
 
-static void test_other_messages_and_bodies(void **state)
+TEST(test_other_messages_and_bodies)
 {
     LauncherMsgContainer body = container();
     LauncherMsgNothing nothing = {0};
@@ -177,21 +177,4 @@ static void test_other_messages_and_bodies(void **state)
     assert_int_equal(read_as(LAUNCHER_REMOVE, SCHEMA(LauncherMsgContainer), &body),
                      -EBADMSG); /* options beside the set */
     assert_int_equal(read_as(LAUNCHER_OPEN, SCHEMA(LauncherMsgOpen), &relative), -EBADMSG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_an_honest_controller_asks),
-        cmocka_unit_test(test_packages),
-        cmocka_unit_test(test_names_lead_nowhere_else),
-        cmocka_unit_test(test_containers_of_others_are_not_named),
-        cmocka_unit_test(test_numbers_have_bounds),
-        cmocka_unit_test(test_networks_are_those_of_the_configuration),
-        cmocka_unit_test(test_disks_have_bounds),
-        cmocka_unit_test(test_disks_are_those_of_sessions),
-        cmocka_unit_test(test_other_messages_and_bodies),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static void make_some(void)
     make_file("outputs/two/work/b", 200000);
 }
 
-static void test_found(void **state)
+TEST_WITH(test_found, set_up, tear_down)
 {
     Leftovers leftovers;
 
@@ -89,7 +89,7 @@ static void test_found(void **state)
 }
 
 /* Links that somebody put there for us to follow are not followed. */
-static void test_links(void **state)
+TEST_WITH(test_links, set_up, tear_down)
 {
     Leftovers leftovers;
 
@@ -110,7 +110,7 @@ static void test_links(void **state)
 }
 
 /* Another session of that name has been there since. */
-static void test_changed_meanwhile(void **state)
+TEST_WITH(test_changed_meanwhile, set_up, tear_down)
 {
     struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     Leftovers leftovers;
@@ -125,7 +125,7 @@ static void test_changed_meanwhile(void **state)
     leftovers_deinit(&leftovers);
 }
 
-static void test_nothing_there(void **state)
+TEST_WITH(test_nothing_there, set_up, tear_down)
 {
     Leftovers leftovers;
 
@@ -138,7 +138,7 @@ static void test_nothing_there(void **state)
 /* ---- room ------------------------------------------------------------------------------------------------
  */
 
-static void test_room(void **state)
+TEST_WITH(test_room, set_up, tear_down)
 {
     Room room = room_of_disk(800000, 8);
     int directory = open(path_of("outputs"), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -176,7 +176,7 @@ static Leftovers three(Leftover entries[3])
     return (Leftovers){.entries = entries, .n = 3};
 }
 
-static void test_by_age(void **state)
+TEST(test_by_age)
 {
     Leftover entries[3];
     Leftovers leftovers = three(entries);
@@ -190,7 +190,7 @@ static void test_by_age(void **state)
     assert_int_equal(chosen(&leftovers, 0, 0), 0); /* for ever, any number */
 }
 
-static void test_by_size(void **state)
+TEST(test_by_size)
 {
     Leftover entries[3];
     Leftovers leftovers = three(entries);
@@ -202,7 +202,7 @@ static void test_by_size(void **state)
     assert_int_equal(chosen(&leftovers, 0, 9), 3);
 }
 
-static void test_both(void **state)
+TEST(test_both)
 {
     Leftover entries[3];
     Leftovers leftovers = three(entries), nothing = {0};
@@ -213,7 +213,7 @@ static void test_both(void **state)
 }
 
 /* A clock that was put back makes nothing old. */
-static void test_from_the_future(void **state)
+TEST(test_from_the_future)
 {
     Leftover entry = {.bytes = 1, .ended = NOW + 1e6};
     Leftovers leftovers = {.entries = &entry, .n = 1};
@@ -221,7 +221,7 @@ static void test_from_the_future(void **state)
     assert_int_equal(chosen(&leftovers, 1, 0), 0);
 }
 
-static void test_memories(void **state)
+TEST(test_memories)
 {
     Leftover entries[3];
     Leftovers leftovers = three(entries);
@@ -238,21 +238,4 @@ static void test_memories(void **state)
     entries[2].memory.bytes = 25;
     assert_int_equal(chosen(&leftovers, 0, 26), 1); /* the oldest, which has none */
     assert_true(entries[1].memory.goes && entries[2].memory.goes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_links, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_changed_meanwhile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
-        cmocka_unit_test(test_by_age),
-        cmocka_unit_test(test_by_size),
-        cmocka_unit_test(test_both),
-        cmocka_unit_test(test_from_the_future),
-        cmocka_unit_test(test_memories),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Conversations of peers with a Listener. */
 #include "tests/unit/listener_peers.h"
 
-static void a_message_and_its_answer(void **state)
+TEST_WITH(a_message_and_its_answer, set_up, tear_down)
 {
     char said[256];
     int fd = dial();
@@ -21,7 +21,7 @@ static void a_message_and_its_answer(void **state)
     assert_memory_equal(said, "\2\0\0\0\0\0\0\0\3you", 12);
 }
 
-static void byte_by_byte(void **state)
+TEST_WITH(byte_by_byte, set_up, tear_down)
 {
     static const char all[] = GREETING READY_DEALER "\0\2hi\2\0\0\0\0\0\0\0\5hello\0\0";
     int fd = dial();
@@ -32,7 +32,7 @@ static void byte_by_byte(void **state)
     assert_int_equal(t.size, 0);
 }
 
-static void all_that_comes_at_once_is_handled_and_answered(void **state)
+TEST_WITH(all_that_comes_at_once_is_handled_and_answered, set_up, tear_down)
 {
     static const char all[] = GREETING READY_DEALER "\0\3one\0\3two\4\11\4PING\0\0xy\0\5three";
     static const char answers[] = "\2\0\0\0\0\0\0\0\3one\2\0\0\0\0\0\0\0\3two\4\7\4PONGxy"
@@ -47,7 +47,7 @@ static void all_that_comes_at_once_is_handled_and_answered(void **state)
     assert_memory_equal(said + SAID_FIRST, answers, sizeof(answers) - 1);
 }
 
-static void strangers_are_dropped(void **state)
+TEST_WITH(strangers_are_dropped, set_up, tear_down)
 {
     static const struct {
         const char *bytes;
@@ -86,7 +86,7 @@ static void strangers_are_dropped(void **state)
     assert_text("hi");
 }
 
-static void multipart_is_told_once_and_the_next_message_comes(void **state)
+TEST_WITH(multipart_is_told_once_and_the_next_message_comes, set_up, tear_down)
 {
     int fd = dial_ready();
 
@@ -103,7 +103,7 @@ static void multipart_is_told_once_and_the_next_message_comes(void **state)
     assert_int_equal(t.gone, 1);
 }
 
-static void a_gone_peer_cannot_be_reached(void **state)
+TEST_WITH(a_gone_peer_cannot_be_reached, set_up, tear_down)
 {
     Peer first;
     int fd = dial_ready();
@@ -125,7 +125,7 @@ static void a_gone_peer_cannot_be_reached(void **state)
     assert_int_equal(listener_send(t.listener, first, "x", 1), -EHOSTUNREACH);
 }
 
-static void its_last_message_is_heard(void **state)
+TEST_WITH(its_last_message_is_heard, set_up, tear_down)
 {
     int fd = dial();
 
@@ -137,7 +137,7 @@ static void its_last_message_is_heard(void **state)
     assert_int_equal(t.gone, 1);
 }
 
-static void the_listener_may_go_in_a_callback(void **state)
+TEST_WITH(the_listener_may_go_in_a_callback, set_up, tear_down)
 {
     int fd = dial_ready(), other = dial_ready();
 
@@ -151,7 +151,7 @@ static void the_listener_may_go_in_a_callback(void **state)
     assert_int_equal(access(t.path, F_OK), -1);
 }
 
-static void a_peer_may_be_dropped_in_a_callback(void **state)
+TEST_WITH(a_peer_may_be_dropped_in_a_callback, set_up, tear_down)
 {
     int fd = dial_ready();
 
@@ -163,7 +163,7 @@ static void a_peer_may_be_dropped_in_a_callback(void **state)
     assert_int_equal(listener_send(t.listener, t.last, "x", 1), -EHOSTUNREACH);
 }
 
-static void what_waits_is_sent_at_the_end(void **state)
+TEST_WITH(what_waits_is_sent_at_the_end, set_up, tear_down)
 {
     char said[64];
     int fd = dial_ready();
@@ -175,7 +175,7 @@ static void what_waits_is_sent_at_the_end(void **state)
     assert_true(is_closed(fd));
 }
 
-static void a_socket_that_answers_is_another_s(void **state)
+TEST_WITH(a_socket_that_answers_is_another_s, set_up, tear_down)
 {
     Listener *second = NULL;
 
@@ -184,7 +184,7 @@ static void a_socket_that_answers_is_another_s(void **state)
     assert_true(dial() >= 0);
 }
 
-static void what_nobody_listens_on_is_taken_over(void **state)
+TEST_WITH(what_nobody_listens_on_is_taken_over, set_up, tear_down)
 {
     char left[80];
 
@@ -198,7 +198,7 @@ static void what_nobody_listens_on_is_taken_over(void **state)
     assert_int_equal(access(t.path, F_OK), -1);
 }
 
-static void the_file_of_another_stays(void **state)
+TEST_WITH(the_file_of_another_stays, set_up, tear_down)
 {
     Listener *second;
 
@@ -208,24 +208,4 @@ static void the_file_of_another_stays(void **state)
     assert_int_equal(access(t.path, F_OK), 0);
     listener_free(second);
     assert_int_equal(access(t.path, F_OK), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LISTENER_TEST(a_message_and_its_answer),
-        LISTENER_TEST(byte_by_byte),
-        LISTENER_TEST(all_that_comes_at_once_is_handled_and_answered),
-        LISTENER_TEST(strangers_are_dropped),
-        LISTENER_TEST(multipart_is_told_once_and_the_next_message_comes),
-        LISTENER_TEST(a_gone_peer_cannot_be_reached),
-        LISTENER_TEST(its_last_message_is_heard),
-        LISTENER_TEST(the_listener_may_go_in_a_callback),
-        LISTENER_TEST(a_peer_may_be_dropped_in_a_callback),
-        LISTENER_TEST(what_waits_is_sent_at_the_end),
-        LISTENER_TEST(a_socket_that_answers_is_another_s),
-        LISTENER_TEST(what_nobody_listens_on_is_taken_over),
-        LISTENER_TEST(the_file_of_another_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,7 +146,7 @@ static void receive_pattern(void *dealer, size_t size)
     zmq_msg_close(&message);
 }
 
-static void every_size_in_both_directions(void **state)
+TEST_WITH(every_size_in_both_directions, set_up, tear_down)
 {
     static const size_t sizes[] = {0, 1, 254, 255, 256, 257, 8191, 8192, 65535, 65536, MAX_FRAME, 0, 3};
     void *dealer = dial(0, NULL);
@@ -159,7 +159,7 @@ static void every_size_in_both_directions(void **state)
     assert_int_equal(t.credentials.uid, getuid());
 }
 
-static void many_in_a_row(void **state)
+TEST_WITH(many_in_a_row, set_up, tear_down)
 {
     void *dealer = dial(0, NULL);
 
@@ -170,7 +170,7 @@ static void many_in_a_row(void **state)
 }
 
 /* An identity names nobody here: two of the same are two peers, and each gets its own answers. */
-static void with_and_without_identity(void **state)
+TEST_WITH(with_and_without_identity, set_up, tear_down)
 {
     void *dealers[] = {dial(0, "me"), dial(1, "me"), dial(2, NULL)};
 
@@ -180,7 +180,7 @@ static void with_and_without_identity(void **state)
         receive_pattern(dealers[i], 100 + i);
 }
 
-static void multipart_is_told_and_the_connection_lives(void **state)
+TEST_WITH(multipart_is_told_and_the_connection_lives, set_up, tear_down)
 {
     void *dealer = dial(0, NULL);
     char said[16];
@@ -210,7 +210,7 @@ static void send_until_answered(void *dealer, size_t size)
 }
 
 /* libzmq connects again by itself, to the same Listener or to the next one. */
-static void it_connects_again(void **state)
+TEST_WITH(it_connects_again, set_up, tear_down)
 {
     static const uint8_t too_large[MAX_FRAME + 1];
     void *dealer = dial(0, "me");
@@ -224,7 +224,7 @@ static void it_connects_again(void **state)
     send_until_answered(dealer, 11);
 }
 
-static void heartbeats(void **state)
+TEST_WITH(heartbeats, set_up, tear_down)
 {
     void *dealer = t.dealers[0] = zmq_socket(t.context, ZMQ_DEALER);
     int interval = 5, patience = PATIENCE_MS, linger = 0;
@@ -240,19 +240,4 @@ static void heartbeats(void **state)
         send_pattern(dealer, i % 300);
         receive_pattern(dealer, i % 300);
     }
-}
-
-#define INTEROP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        INTEROP_TEST(every_size_in_both_directions),
-        INTEROP_TEST(many_in_a_row),
-        INTEROP_TEST(with_and_without_identity),
-        INTEROP_TEST(multipart_is_told_and_the_connection_lives),
-        INTEROP_TEST(it_connects_again),
-        INTEROP_TEST(heartbeats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void on_long(void *userdata, Peer peer, const PeerCredentials *credential
         assert_in_turn(heard[0] + heard[1], heard[2]);
 }
 
-static void many_connections_have_the_time_of_one(void **state)
+TEST_WITH(many_connections_have_the_time_of_one, set_up, tear_down)
 {
     static const ListenerEvents listening = {.on_message = on_long, .on_gone = on_gone};
     const PeerCredentials another = {.uid = getuid() + 1};
@@ -55,7 +55,7 @@ static void many_connections_have_the_time_of_one(void **state)
         assert_int_equal(heard[i], SAID);
 }
 
-static void the_largest_message(void **state)
+TEST_WITH(the_largest_message, set_up, tear_down)
 {
     char frame[9 + MAX_FRAME] = "\2\0\0\0\0\0\0\3\xe8";
     int fd = dial_ready();
@@ -67,7 +67,7 @@ static void the_largest_message(void **state)
     assert_int_equal(t.gone, 0);
 }
 
-static void a_slow_reader_bounds_what_waits_for_it(void **state)
+TEST_WITH(a_slow_reader_bounds_what_waits_for_it, set_up, tear_down)
 {
     static char chunk[50000], said[65536];
     size_t sent = 0, read = 0;
@@ -97,7 +97,7 @@ static void a_slow_reader_bounds_what_waits_for_it(void **state)
 }
 
 /* PONGs are for someone who reads as well. */
-static void a_flood_of_pings_ends(void **state)
+TEST_WITH(a_flood_of_pings_ends, set_up, tear_down)
 {
     static char flood[23 * 1000];
     int fd = dial_ready();
@@ -115,7 +115,7 @@ static void a_flood_of_pings_ends(void **state)
     assert_true(is_closed(fd));
 }
 
-static void one_too_many_is_turned_away(void **state)
+TEST_WITH(one_too_many_is_turned_away, set_up, tear_down)
 {
     int fds[MAX_PEERS], more;
 
@@ -143,7 +143,7 @@ static void stop_when_gone(void *userdata, Peer peer)
     t.gone++;
     loop_stop(t.loop, 0);
 }
-static void who_says_nothing_is_dropped_in_time(void **state)
+TEST_WITH(who_says_nothing_is_dropped_in_time, set_up, tear_down)
 {
     static const ListenerEvents stopping = {.on_message = on_message, .on_gone = stop_when_gone};
     static const char *const starts[] = {"", "\xff", GREETING};
@@ -176,7 +176,7 @@ static void stop_when_heard(void *userdata, Peer peer, const PeerCredentials *cr
     loop_stop(t.loop, 0);
 }
 /* Without descriptors nobody comes in; with them again the one who waited does. */
-static void no_descriptor_left(void **state)
+TEST_WITH(no_descriptor_left, set_up, tear_down)
 {
     static const ListenerEvents stopping = {.on_message = stop_when_heard, .on_gone = on_gone};
     static const char all[] = GREETING READY_DEALER "\0\2hi";
@@ -226,7 +226,7 @@ static void answer_passing(uint64_t id)
 }
 
 /* The first answer has none, for the peer does not read; the second one's would come before the first. */
-static void a_descriptor_goes_with_no_other_answer(void **state)
+TEST_WITH(a_descriptor_goes_with_no_other_answer, set_up, tear_down)
 {
     static char chunk[50000];
     int fd = dial_ready();
@@ -252,7 +252,7 @@ static void a_descriptor_goes_with_no_other_answer(void **state)
     assert_int_equal(receive(fd, sizeof(chunk), &n), 1);
 }
 
-static void the_file(void **state)
+TEST_WITH(the_file, set_up, tear_down)
 {
     Listener *other = NULL;
     char path[200];
@@ -266,20 +266,4 @@ static void the_file(void **state)
     assert_int_equal(listener_new(&other, t.loop, path, &limits, &events, NULL), -ENAMETOOLONG);
     snprintf(path, sizeof(path), "%s/none/sock", t.directory);
     assert_int_equal(listener_new(&other, t.loop, path, &limits, &events, NULL), -ENOENT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LISTENER_TEST(many_connections_have_the_time_of_one),
-        LISTENER_TEST(the_largest_message),
-        LISTENER_TEST(a_slow_reader_bounds_what_waits_for_it),
-        LISTENER_TEST(a_flood_of_pings_ends),
-        LISTENER_TEST(one_too_many_is_turned_away),
-        LISTENER_TEST(who_says_nothing_is_dropped_in_time),
-        LISTENER_TEST(no_descriptor_left),
-        LISTENER_TEST(a_descriptor_goes_with_no_other_answer),
-        LISTENER_TEST(the_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

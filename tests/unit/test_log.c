@@ -55,7 +55,7 @@ static bool matches(const char *text, const char *pattern)
 
 #define TIMESTAMP "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
 
-static void writes_one_line(void **state)
+TEST(writes_one_line)
 {
     Captured captured;
     const char *text;
@@ -70,7 +70,7 @@ static void writes_one_line(void **state)
     release(&captured);
 }
 
-static void keeps_to_its_level(void **state)
+TEST(keeps_to_its_level)
 {
     Captured captured;
 
@@ -87,7 +87,7 @@ static void keeps_to_its_level(void **state)
     assert_int_equal(log_level_from_name("verbose"), -EINVAL);
 }
 
-static void forged_lines_stay_one_line(void **state)
+TEST(forged_lines_stay_one_line)
 {
     Captured captured;
     const char *text;
@@ -103,7 +103,7 @@ static void forged_lines_stay_one_line(void **state)
     release(&captured);
 }
 
-static void long_lines_are_cut(void **state)
+TEST(long_lines_are_cut)
 {
     Captured captured;
     char field[8000];
@@ -119,7 +119,7 @@ static void long_lines_are_cut(void **state)
 }
 
 /* With nobody reading, lines are dropped instead of waited for; the first that gets through says how many. */
-static void never_waits_for_a_reader(void **state)
+TEST(never_waits_for_a_reader)
 {
     Captured captured;
     unsigned long lines = 0, dropped = 0;
@@ -148,7 +148,7 @@ static void never_waits_for_a_reader(void **state)
 }
 
 /* A reader that has gone costs lines, not the process: there is no SIGPIPE. */
-static void survives_its_reader(void **state)
+TEST(survives_its_reader)
 {
     Captured captured;
 
@@ -173,7 +173,7 @@ static off_t size_of(const char *path)
 }
 
 /* A file gets the number of standard error at once where that was closed. */
-static void a_file_that_is_standard_error_already(void **state)
+TEST(a_file_that_is_standard_error_already)
 {
     char directory[] = "/tmp/test_log.XXXXXX", path[64];
     int saved = dup(STDERR_FILENO);
@@ -192,7 +192,7 @@ static void a_file_that_is_standard_error_already(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void a_full_file_makes_way(void **state)
+TEST(a_full_file_makes_way)
 {
     char directory[] = "/tmp/test_log.XXXXXX", path[64], older[64];
     int saved = dup(STDERR_FILENO);
@@ -213,19 +213,4 @@ static void a_full_file_makes_way(void **state)
     unlink(path);
     unlink(older);
     assert_int_equal(rmdir(directory), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_one_line),
-        cmocka_unit_test(keeps_to_its_level),
-        cmocka_unit_test(forged_lines_stay_one_line),
-        cmocka_unit_test(long_lines_are_cut),
-        cmocka_unit_test(never_waits_for_a_reader),
-        cmocka_unit_test(survives_its_reader),
-        cmocka_unit_test(a_file_that_is_standard_error_already),
-        cmocka_unit_test(a_full_file_makes_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static int readable_fd(void)
     return fd;
 }
 
-static void file_is_level_triggered(void **state)
+TEST_WITH(file_is_level_triggered, set_up, tear_down)
 {
     File f = {.stop_after = 3};
     int fd = readable_fd();
@@ -81,7 +81,7 @@ static void on_twin_ready(LoopFile *file, uint32_t events)
         loop_stop(loop, 0);
 }
 
-static void file_is_due_until_it_is_told(void **state)
+TEST_WITH(file_is_due_until_it_is_told, set_up, tear_down)
 {
     int told = 0, fds[] = {readable_fd(), readable_fd()};
     Twin twins[2] = {{.other = &twins[1], .told = &told}, {.other = &twins[0], .told = &told}};
@@ -105,7 +105,7 @@ static void on_due_stop(LoopTimer *timer)
     loop_stop(loop, 9);
 }
 
-static void changed_interest_counts(void **state)
+TEST_WITH(changed_interest_counts, set_up, tear_down)
 {
     File f = {.stop_after = 1};
     LoopTimer timer = {0};
@@ -122,7 +122,7 @@ static void changed_interest_counts(void **state)
     close(fd);
 }
 
-static void bad_descriptors_are_refused(void **state)
+TEST_WITH(bad_descriptors_are_refused, set_up, tear_down)
 {
     File f = {0};
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -134,7 +134,7 @@ static void bad_descriptors_are_refused(void **state)
 }
 
 /* Two files are ready in one batch, and the one that runs first removes the other: that must not run. */
-static void removal_within_the_batch(void **state)
+TEST_WITH(removal_within_the_batch, set_up, tear_down)
 {
     File a = {.stop_after = 2}, b = {.stop_after = 2};
     int fd_a = readable_fd(), fd_b = readable_fd();
@@ -164,7 +164,7 @@ static void on_ready_free(LoopFile *file, uint32_t events)
 }
 
 /* Under AddressSanitizer this fails when the loop touches a source after its callback. */
-static void a_callback_may_free_its_owner(void **state)
+TEST_WITH(a_callback_may_free_its_owner, set_up, tear_down)
 {
     File *f = calloc(1, sizeof(*f));
 
@@ -172,7 +172,7 @@ static void a_callback_may_free_its_owner(void **state)
     assert_int_equal(loop_run(loop), 1);
 }
 
-static void stop_before_run_counts(void **state)
+TEST_WITH(stop_before_run_counts, set_up, tear_down)
 {
     loop_stop(loop, 3);
     assert_int_equal(loop_run(loop), 3);
@@ -204,7 +204,7 @@ static void on_due(LoopTimer *timer)
     fired.order[fired.count++] = container_of(timer, Timer, timer)->number;
 }
 
-static void timers_run_in_order(void **state)
+TEST_WITH(timers_run_in_order, set_up, tear_down)
 {
     Timer timers[TIMERS] = {0};
     LoopTimer end = {0};
@@ -246,7 +246,7 @@ static void on_due_again(LoopTimer *timer)
 }
 
 /* A timer that is always due must not keep files from being looked at. */
-static void overdue_timer_does_not_starve_files(void **state)
+TEST_WITH(overdue_timer_does_not_starve_files, set_up, tear_down)
 {
     File f = {.stop_after = 3};
     LoopTimer timer = {0};
@@ -270,7 +270,7 @@ static void on_due_cancel(LoopTimer *timer)
     loop_timer_cancel(cancelled);
 }
 
-static void a_timer_may_cancel_another(void **state)
+TEST_WITH(a_timer_may_cancel_another, set_up, tear_down)
 {
     LoopTimer first = {0}, second = {0}, end = {0};
     uint64_t now = clock_now();
@@ -284,7 +284,7 @@ static void a_timer_may_cancel_another(void **state)
     assert_int_equal(again_left, 1);
 }
 
-static void far_timers_wait(void **state)
+TEST_WITH(far_timers_wait, set_up, tear_down)
 {
     LoopTimer far = {0}, near = {0};
 
@@ -317,7 +317,7 @@ static void on_idle(LoopIdle *idle)
         loop_stop(loop, 5);
 }
 
-static void idle_runs_once_and_again_when_armed(void **state)
+TEST_WITH(idle_runs_once_and_again_when_armed, set_up, tear_down)
 {
     Idle once = {0}, always = {.again = true, .stop_after = 4};
 
@@ -333,7 +333,7 @@ static void idle_runs_once_and_again_when_armed(void **state)
 }
 
 /* Files get their turn between two rounds. */
-static void idle_does_not_starve_files(void **state)
+TEST_WITH(idle_does_not_starve_files, set_up, tear_down)
 {
     Idle always = {.again = true};
     File f = {.stop_after = 3};
@@ -348,7 +348,7 @@ static void idle_does_not_starve_files(void **state)
     close(fd);
 }
 
-static void idle_may_remove_another(void **state)
+TEST_WITH(idle_may_remove_another, set_up, tear_down)
 {
     Idle victim = {0}, end = {.stop_after = 1}, killer = {.other = &victim};
 
@@ -359,7 +359,7 @@ static void idle_may_remove_another(void **state)
     assert_int_equal(victim.calls, 0);
 }
 
-static void idle_stays_armed_across_a_stop(void **state)
+TEST_WITH(idle_stays_armed_across_a_stop, set_up, tear_down)
 {
     Idle first = {.stop_after = 1}, second = {.stop_after = 1};
 
@@ -371,8 +371,6 @@ static void idle_stays_armed_across_a_stop(void **state)
     assert_int_equal(loop_run(loop), 5);
     assert_int_equal(second.calls, 1);
 }
-
-#define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 /* Children */
 
@@ -389,7 +387,7 @@ static void on_exit_status(LoopChild *child, int status)
 }
 
 /* A child that another part of the process has reaped already has no status for us. */
-static void a_process_that_is_not_ours_has_no_status(void **state)
+TEST_WITH(a_process_that_is_not_ours_has_no_status, set_up, tear_down)
 {
     Child c = {.status = 4711};
     int grandchild_pid[2], hold[2];
@@ -420,27 +418,4 @@ static void a_process_that_is_not_ours_has_no_status(void **state)
     assert_int_equal(loop_child_add(loop, &c.child, grandchild, on_exit_status), -ESRCH);
     close(grandchild_pid[0]);
     close(grandchild_pid[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOOP_TEST(file_is_level_triggered),
-        LOOP_TEST(file_is_due_until_it_is_told),
-        LOOP_TEST(changed_interest_counts),
-        LOOP_TEST(bad_descriptors_are_refused),
-        LOOP_TEST(removal_within_the_batch),
-        LOOP_TEST(a_callback_may_free_its_owner),
-        LOOP_TEST(stop_before_run_counts),
-        LOOP_TEST(timers_run_in_order),
-        LOOP_TEST(overdue_timer_does_not_starve_files),
-        LOOP_TEST(a_timer_may_cancel_another),
-        LOOP_TEST(far_timers_wait),
-        LOOP_TEST(idle_runs_once_and_again_when_armed),
-        LOOP_TEST(idle_does_not_starve_files),
-        LOOP_TEST(idle_may_remove_another),
-        LOOP_TEST(idle_stays_armed_across_a_stop),
-        LOOP_TEST(a_process_that_is_not_ours_has_no_status),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

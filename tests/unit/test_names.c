@@ -13,7 +13,7 @@ static void assert_escapes(const char *name, const char *expected)
     assert_string_equal(escaped, expected);
 }
 
-static void test_escape(void **state)
+TEST(test_escape)
 {
     assert_escapes("plot-1_a+b=c,d@e.PNG", "plot-1_a+b=c,d@e.PNG");
     assert_escapes("-rf", "%2Drf");
@@ -28,7 +28,7 @@ static void test_escape(void **state)
                    "%24%28x%29%60%27%22%7E%2A%3F%5B%5D%7B%7D%7C%26%3B%3C%3E%5C%21%23%5E%3A");
 }
 
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
     char one[256], other[256], escaped[NAME_ESCAPED_SIZE], escaped_other[NAME_ESCAPED_SIZE];
 
@@ -50,7 +50,7 @@ static void test_long_names(void **state)
     assert_non_null(strstr(escaped, "%-"));
 }
 
-static void test_display(void **state)
+TEST(test_display)
 {
     char text[16];
 
@@ -59,7 +59,7 @@ static void test_display(void **state)
     assert_string_equal(path_display(text, sizeof(text), "\xff\xff\xff\xff\xff\xff"), "%FF%FF%FF%FF...");
 }
 
-static void test_mime_types(void **state)
+TEST(test_mime_types)
 {
     assert_string_equal(mime_type("table.csv"), "text/csv");
     assert_string_equal(mime_type("a/b.c/PLOT.PNG"), "image/png");
@@ -68,16 +68,4 @@ static void test_mime_types(void **state)
     assert_string_equal(mime_type("README"), "application/octet-stream");
     assert_string_equal(mime_type("end."), "application/octet-stream");
     assert_string_equal(mime_type("x.unknown"), "application/octet-stream");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_escape),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_display),
-        cmocka_unit_test(test_mime_types),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static IpAddress parse(const char *text)
     return address;
 }
 
-static void test_what_is_not_public(void **state)
+TEST(test_what_is_not_public)
 {
     static const char *const refused[] = {
         "0.0.0.0",
@@ -79,7 +79,7 @@ static void test_what_is_not_public(void **state)
     }
 }
 
-static void test_what_is_public(void **state)
+TEST(test_what_is_public)
 {
     static const char *const allowed[] = {
         "1.1.1.1",         "9.255.255.255",   "11.0.0.0",
@@ -171,7 +171,7 @@ static void done(Read *read)
     buf_deinit(&read->buf);
 }
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
     Read read;
 
@@ -192,7 +192,7 @@ static void test_rules(void **state)
     done(&read);
 }
 
-static void test_any_name_is_no_address(void **state)
+TEST(test_any_name_is_no_address)
 {
     Read read;
 
@@ -203,7 +203,7 @@ static void test_any_name_is_no_address(void **state)
     done(&read);
 }
 
-static void test_malformed_rules(void **state)
+TEST(test_malformed_rules)
 {
     static const char *const wrong[] = {
         "",     ":443",  "a:",       "a:0",      "a:65536",
@@ -225,7 +225,7 @@ static void test_malformed_rules(void **state)
 }
 
 /* Whatever name led there, and however the address is written. */
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     IpAddress public = parse("8.8.8.8"), private = parse("10.0.0.5"), mapped = parse("::ffff:10.0.0.5");
     IpAddress loopback = parse("127.0.0.1"), other = parse("127.0.0.2"), six = parse("::1");
@@ -249,7 +249,7 @@ static void test_addresses(void **state)
 
 /* ---- bindings ---- */
 
-static void test_a_binding(void **state)
+TEST(test_a_binding)
 {
     const NetworkBinding *binding;
     IpAddress public = parse("8.8.8.8"), loopback = parse("127.0.0.1");
@@ -277,7 +277,7 @@ static void test_a_binding(void **state)
     done(&read);
 }
 
-static void test_one_that_relays(void **state)
+TEST(test_one_that_relays)
 {
     IpAddress there = parse("10.96.0.9"), elsewhere = parse("10.96.0.10");
     Read read;
@@ -294,7 +294,7 @@ static void test_one_that_relays(void **state)
     done(&read);
 }
 
-static void test_malformed_bindings(void **state)
+TEST(test_malformed_bindings)
 {
     static const char *const wrong[][4] = {
         {"", "https://a", "A", "1"},
@@ -330,7 +330,7 @@ static void test_malformed_bindings(void **state)
     }
 }
 
-static void test_what_is_told_has_no_headers(void **state)
+TEST(test_what_is_told_has_no_headers)
 {
     Buf told = BUF_NULL;
     Writer w;
@@ -345,22 +345,4 @@ static void test_what_is_told_has_no_headers(void **state)
     assert_non_null(memmem(buf_head(&told), told.size, "https://a/v1", 12));
     buf_deinit(&told);
     done(&read);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_not_public),
-        cmocka_unit_test(test_what_is_public),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_any_name_is_no_address),
-        cmocka_unit_test(test_malformed_rules),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_a_binding),
-        cmocka_unit_test(test_one_that_relays),
-        cmocka_unit_test(test_malformed_bindings),
-        cmocka_unit_test(test_what_is_told_has_no_headers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

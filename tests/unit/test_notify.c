@@ -25,7 +25,7 @@ static int listen_as_manager(void)
     return fd;
 }
 
-static void test_readiness_is_told_once(void **state)
+TEST(test_readiness_is_told_once)
 {
     int manager _cleanup_(closep) = listen_as_manager();
     char said[64] = "";
@@ -39,7 +39,7 @@ static void test_readiness_is_told_once(void **state)
 }
 
 /* None of them is an address of a socket. */
-static void test_what_is_no_socket_is_passed_over(void **state)
+TEST(test_what_is_no_socket_is_passed_over)
 {
     static const char *const given[] = {"", "/", "@", "relative", "vsock:2:1234"};
 
@@ -49,14 +49,4 @@ static void test_what_is_no_socket_is_passed_over(void **state)
     }
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
     notify_ready();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readiness_is_told_once),
-        cmocka_unit_test(test_what_is_no_socket_is_passed_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static bool has_option(json_t *mount, const char *option)
     return false;
 }
 
-static void test_processes_have_limits_where_groups_cannot(void **state)
+TEST(test_processes_have_limits_where_groups_cannot)
 {
     OciParams params = params_of(&spec);
     json_t *config;
@@ -107,7 +107,7 @@ static void test_processes_have_limits_where_groups_cannot(void **state)
     json_decref(config);
 }
 
-static void test_swap_is_left_alone_where_it_is_not_counted(void **state)
+TEST(test_swap_is_left_alone_where_it_is_not_counted)
 {
     OciParams params = params_of(&spec);
     json_t *config;
@@ -118,7 +118,7 @@ static void test_swap_is_left_alone_where_it_is_not_counted(void **state)
     json_decref(config);
 }
 
-static void test_a_tiny_share_of_cpu_is_one_the_kernel_takes(void **state)
+TEST(test_a_tiny_share_of_cpu_is_one_the_kernel_takes)
 {
     ContainerSpec small = spec;
     OciParams params = params_of(&small);
@@ -131,7 +131,7 @@ static void test_a_tiny_share_of_cpu_is_one_the_kernel_takes(void **state)
 }
 
 /* Mounts below the data are read-only as well, or do not show. */
-static void test_data_on_kernels_that_cannot_mount_it_whole(void **state)
+TEST(test_data_on_kernels_that_cannot_mount_it_whole)
 {
     OciParams params = params_of(&spec);
     json_t *config, *data;
@@ -149,7 +149,7 @@ static void test_data_on_kernels_that_cannot_mount_it_whole(void **state)
     json_decref(config);
 }
 
-static void test_an_unknown_machine_gets_no_container(void **state)
+TEST(test_an_unknown_machine_gets_no_container)
 {
     OciParams params = params_of(&spec);
     char *text;
@@ -187,7 +187,7 @@ static size_t rules_left(const char *profile, const char *architecture, const ch
     return count;
 }
 
-static void test_conditions(void **state)
+TEST(test_conditions)
 {
     const char *for_arm = PROFILE(RULE(", \"includes\": {\"arches\": [\"arm64\"]}"));
     const char *not_for_arm = PROFILE(RULE(", \"excludes\": {\"arches\": [\"arm64\"]}"));
@@ -205,7 +205,7 @@ static void test_conditions(void **state)
     assert_int_equal(rules_left(without, "amd64", "[\"CAP_B\"]"), 1);
 }
 
-static void test_architectures(void **state)
+TEST(test_architectures)
 {
     json_t *filter = convert(PROFILE(""), "arm64", "[]"), *names = json_object_get(filter, "architectures");
 
@@ -215,7 +215,7 @@ static void test_architectures(void **state)
     json_decref(filter);
 }
 
-static void test_what_is_not_understood_is_refused(void **state)
+TEST(test_what_is_not_understood_is_refused)
 {
     assert_null(convert(PROFILE(RULE(", \"includes\": {\"minKernel\": \"4.8\"}")), "amd64", "[]"));
     assert_null(convert(PROFILE(RULE(", \"surprise\": 1")), "amd64", "[]"));
@@ -225,7 +225,7 @@ static void test_what_is_not_understood_is_refused(void **state)
     assert_null(convert(PROFILE(""), "riscv64", "[]"));
 }
 
-static void test_rule_parts_are_kept(void **state)
+TEST(test_rule_parts_are_kept)
 {
     json_t *filter =
         convert(PROFILE(RULE(", \"errnoRet\": 38, \"comment\": \"x\", \"args\": [{\"index\": 0, "
@@ -269,7 +269,7 @@ static bool profile_allows_resource(const char *call, size_t argument_index, uin
 }
 
 /* The kernel looks at 32 bits of the resource, the filter at 64. */
-static void test_core_limit_cannot_be_changed(void **state)
+TEST(test_core_limit_cannot_be_changed)
 {
     for (uint64_t high = 0; high < 3; high++)
         for (uint64_t resource = 0; resource < 16; resource++) {
@@ -278,30 +278,11 @@ static void test_core_limit_cannot_be_changed(void **state)
         }
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     assert_int_equal(profile_threads(0.1), 1);
     assert_int_equal(profile_threads(1), 1);
     assert_int_equal(profile_threads(1.5), 2);
     assert_int_equal(profile_threads(8), 8);
     assert_int_equal(profile_threads(1e9), 1024);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processes_have_limits_where_groups_cannot),
-        cmocka_unit_test(test_swap_is_left_alone_where_it_is_not_counted),
-        cmocka_unit_test(test_a_tiny_share_of_cpu_is_one_the_kernel_takes),
-        cmocka_unit_test(test_data_on_kernels_that_cannot_mount_it_whole),
-        cmocka_unit_test(test_an_unknown_machine_gets_no_container),
-        cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_architectures),
-        cmocka_unit_test(test_what_is_not_understood_is_refused),
-        cmocka_unit_test(test_rule_parts_are_kept),
-        cmocka_unit_test(test_core_limit_cannot_be_changed),
-        cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

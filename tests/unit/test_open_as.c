@@ -102,7 +102,7 @@ static void needs_root(void)
         skip();
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
     needs_root();
     assert_int_equal(opened(ALICE, "bobs", O_RDONLY), -EACCES);
@@ -118,7 +118,7 @@ static void test_files(void **state)
 }
 
 /* A directory that may be listed and not entered has nothing to show. */
-static void test_directories(void **state)
+TEST(test_directories)
 {
     needs_root();
     assert_int_equal(opened(ALICE, "shown", O_RDONLY | O_DIRECTORY), 0);
@@ -128,7 +128,7 @@ static void test_directories(void **state)
     assert_int_equal(open_and_wait(ALICE, "relative", O_RDONLY), -EINVAL);
 }
 
-static void test_nothing_else(void **state)
+TEST(test_nothing_else)
 {
     needs_root();
     assert_int_equal(opened(ALICE, "fifo", O_RDONLY), -ENXIO);
@@ -137,7 +137,7 @@ static void test_nothing_else(void **state)
     assert_int_equal(open_and_wait(0, "/proc/self/fd/0", O_RDONLY), -ELOOP);
 }
 
-static void test_rights_are_as_before(void **state)
+TEST(test_rights_are_as_before)
 {
     needs_root();
     assert_int_equal(opened(ALICE, "bobs", O_RDONLY), -EACCES);
@@ -147,12 +147,5 @@ static void test_rights_are_as_before(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_nothing_else),
-        cmocka_unit_test(test_rights_are_as_before),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

@@ -86,7 +86,7 @@ static int parse(Values *values, Problem *problem, const char *const *words)
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
     Values values = {0};
     Problem problem;
@@ -114,7 +114,7 @@ static void test_arguments(void **state)
     assert_null(values.notes);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *word, *text;
@@ -155,7 +155,7 @@ static void test_refusals(void **state)
     }
 }
 
-static void test_help_asked_for(void **state)
+TEST(test_help_asked_for)
 {
     Values values = {0};
     Problem problem;
@@ -164,7 +164,7 @@ static void test_help_asked_for(void **state)
     assert_int_equal(parse(&values, &problem, WORDS("operand", "-h", "--no-such")), OPTION_HELP);
 }
 
-static void test_defaults_and_environment(void **state)
+TEST(test_defaults_and_environment)
 {
     Values values = {0};
     Problem problem = PROBLEM_NULL;
@@ -185,7 +185,7 @@ static void test_defaults_and_environment(void **state)
     option_table_clear(&table, &values);
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
     Values values = {.ratio = 3, .bounded = 5 << 20, .size = UINT64_MAX};
     Problem problem = PROBLEM_NULL;
@@ -205,7 +205,7 @@ static void collect(void *out, const char *usage, const char *help)
     sprintf(text + strlen(text), "%s: %s\n", usage, help);
 }
 
-static void test_describe(void **state)
+TEST(test_describe)
 {
     char text[512] = "";
 
@@ -214,14 +214,4 @@ static void test_describe(void **state)
                               "-n, --full-name NAME: of whom (default nobody)\n"
                               "    --mode MODE: how\n"
                               "    --note TEXT: more\n"); /* those without help are not told of */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_help_asked_for), cmocka_unit_test(test_defaults_and_environment),
-        cmocka_unit_test(test_check),          cmocka_unit_test(test_describe),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static int load(Options *options, const char *config, const char *const *more, s
     return r;
 }
 
-static void test_precedence(void **state)
+TEST(test_precedence)
 {
     const char *const arguments[] = {"--timeout", "7"};
     Options options = {0};
@@ -46,7 +46,7 @@ static void test_precedence(void **state)
 }
 
 /* Also what is empty, or has no short form, whatever the environment says besides. */
-static void test_a_helper_has_the_same(void **state)
+TEST(test_a_helper_has_the_same)
 {
     const char *const arguments[] = {"--group=", "--cpus=0.3333333333333333", "--memory=1g", "--core=off"};
     static char **list, **again; /* they live as long as the process */
@@ -73,7 +73,7 @@ static void test_a_helper_has_the_same(void **state)
     options_deinit(&inherited);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *config, *argument, *words;
@@ -104,7 +104,7 @@ static void test_refusals(void **state)
 }
 
 /* --help and the man page come from the table: every option is in both. */
-static void test_help_is_complete(void **state)
+TEST(test_help_is_complete)
 {
     static const char *const names[] = {
 #define OPTION(name, ...) #name,
@@ -128,15 +128,4 @@ static void test_help_is_complete(void **state)
     }
     free(help);
     free(man);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_a_helper_has_the_same),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_help_is_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

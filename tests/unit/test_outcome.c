@@ -16,7 +16,7 @@ static bool needs_start(const char *from, const char *to)
                                    &(Environment){entries[1], to ? 2 : 1});
 }
 
-static void test_environment_that_is_read_at_start(void **state)
+TEST(test_environment_that_is_read_at_start)
 {
     static const char *const read[] = {
         "PYTHONHASHSEED=1",  "LD_PRELOAD=x", "MALLOC_ARENA_MAX=1", "GLIBC_TUNABLES=x",
@@ -35,7 +35,7 @@ static void test_environment_that_is_read_at_start(void **state)
         assert_false(needs_start(NULL, other[i]) || needs_start(other[i], NULL));
 }
 
-static void test_words_outlive_their_message(void **state)
+TEST(test_words_outlive_their_message)
 {
     char result[] = "the result", name[] = "Error", message[] = "the message", trace[] = "the trace";
     const MsgCellExecuted executed = {.result = {result, 10},
@@ -59,7 +59,7 @@ static void test_words_outlive_their_message(void **state)
 }
 
 /* A fault is told in the interpreter's words, of which no character is cut. */
-static void test_a_long_fault(void **state)
+TEST(test_a_long_fault)
 {
     char fault[2000];
     Outcome outcome;
@@ -72,7 +72,7 @@ static void test_a_long_fault(void **state)
     assert_true(utf8_valid(outcome.message, strlen(outcome.message)));
 }
 
-static void test_reasons_are_cut_at_a_character(void **state)
+TEST(test_reasons_are_cut_at_a_character)
 {
     char text[2 * LIMIT_NOTE];
     Reason reason;
@@ -86,16 +86,4 @@ static void test_reasons_are_cut_at_a_character(void **state)
     reason_set(reason, "%s", text);
     assert_int_equal(strlen(reason), LIMIT_NOTE);
     assert_true(utf8_valid(reason, strlen(reason)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment_that_is_read_at_start),
-        cmocka_unit_test(test_words_outlive_their_message),
-        cmocka_unit_test(test_a_long_fault),
-        cmocka_unit_test(test_reasons_are_cut_at_a_character),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

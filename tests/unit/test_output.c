@@ -59,7 +59,7 @@ static void assert_file(Output *output, const char *expected)
     unlink(path);
 }
 
-static void test_no_character_is_cut(void **state)
+TEST(test_no_character_is_cut)
 {
     static const char four[] = "\xf0\x9f\x98\x80";
 
@@ -79,7 +79,7 @@ static void test_no_character_is_cut(void **state)
     }
 }
 
-static void test_replacement_that_grows_over_the_limit(void **state)
+TEST(test_replacement_that_grows_over_the_limit)
 {
     _cleanup_(output_deinit) Output output;
 
@@ -91,7 +91,7 @@ static void test_replacement_that_grows_over_the_limit(void **state)
     assert_file(&output, "\xff\xff\xff");
 }
 
-static void test_planted_link_is_not_followed(void **state)
+TEST(test_planted_link_is_not_followed)
 {
     _cleanup_(output_deinit) Output output;
     char victim[128], link[128];
@@ -111,7 +111,7 @@ static void test_planted_link_is_not_followed(void **state)
     unlink(victim);
 }
 
-static void test_without_a_place_nothing_is_spilled(void **state)
+TEST(test_without_a_place_nothing_is_spilled)
 {
     Spill none = SPILL_NONE;
     _cleanup_(output_deinit) Output output;
@@ -125,7 +125,7 @@ static void test_without_a_place_nothing_is_spilled(void **state)
     assert_false(output_file(&output, path, sizeof(path)));
 }
 
-static void test_full_disk_leaves_no_half_file(void **state)
+TEST(test_full_disk_leaves_no_half_file)
 {
     _cleanup_(output_deinit) Output output;
     char path[LIMIT_PATH], name[128];
@@ -146,13 +146,5 @@ static void test_full_disk_leaves_no_half_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_character_is_cut),
-        cmocka_unit_test(test_replacement_that_grows_over_the_limit),
-        cmocka_unit_test(test_planted_link_is_not_followed),
-        cmocka_unit_test(test_without_a_place_nothing_is_spilled),
-        cmocka_unit_test(test_full_disk_leaves_no_half_file),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

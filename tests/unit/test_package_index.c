@@ -28,7 +28,7 @@ static void assert_hosts(const char *index, const char *hosts)
     forget(&options);
 }
 
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
     assert_hosts("https://index.example/simple", "index.example:443");
     assert_hosts("http://127.0.0.1:8000/simple", "127.0.0.1:8000");
@@ -37,7 +37,7 @@ static void test_hosts(void **state)
     assert_hosts("http://[::1]:80/x http://[::1]/y", "[::1]:80,[::1]:80");
 }
 
-static void test_the_first_is_the_index(void **state)
+TEST(test_the_first_is_the_index)
 {
     Options options = with(" https://a/simple https://b");
     IndexUrl url = package_index_url(&options);
@@ -47,7 +47,7 @@ static void test_the_first_is_the_index(void **state)
     forget(&options);
 }
 
-static void test_what_is_no_url(void **state)
+TEST(test_what_is_no_url)
 {
     Options options = with("index.example/simple");
     Problem problem = PROBLEM_NULL;
@@ -57,7 +57,7 @@ static void test_what_is_no_url(void **state)
     forget(&options);
 }
 
-static void test_of_pip(void **state)
+TEST(test_of_pip)
 {
     char path[] = "/tmp/limpet-pip-XXXXXX";
     Options options = with("");
@@ -84,7 +84,7 @@ static void test_of_pip(void **state)
 }
 
 /* An index may be in a private network; that of a machine itself has to be named as it is. */
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     Network usual = {0}, trusted = {.anywhere = true};
     IpAddress private, local;
@@ -94,15 +94,4 @@ static void test_addresses(void **state)
     assert_true(network_allows_address(&trusted, &private, 443, false));
     assert_false(network_allows_address(&trusted, &private, 443, true));
     assert_false(network_allows_address(&trusted, &local, 443, false));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),          cmocka_unit_test(test_the_first_is_the_index),
-        cmocka_unit_test(test_what_is_no_url), cmocka_unit_test(test_of_pip),
-        cmocka_unit_test(test_addresses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static int find_set(PackageSet *ret, const PackageQuestion *asked, double max_ag
     return package_store_find(ret, home, asked, max_age, &problem);
 }
 
-static void test_taken_and_found(void **state)
+TEST_WITH(test_taken_and_found, begin, end)
 {
     PackageSet set _cleanup_(package_set_deinit), found _cleanup_(package_set_deinit),
         again _cleanup_(package_set_deinit);
@@ -108,7 +108,7 @@ static void test_taken_and_found(void **state)
     assert_string_equal(again.hash, set.hash);
 }
 
-static void test_not_found(void **state)
+TEST_WITH(test_not_found, begin, end)
 {
     PackageSet set _cleanup_(package_set_deinit), found _cleanup_(package_set_deinit);
 
@@ -118,7 +118,7 @@ static void test_not_found(void **state)
 }
 
 /* Named by what is in it: the same is there once, anything else is another one. */
-static void test_names(void **state)
+TEST_WITH(test_names, begin, end)
 {
     PackageSet one _cleanup_(package_set_deinit), same _cleanup_(package_set_deinit),
         other _cleanup_(package_set_deinit);
@@ -134,7 +134,7 @@ static void test_names(void **state)
     assert_false(exists(".", "one", ""));
 }
 
-static void test_hostile_contents(void **state)
+TEST_WITH(test_hostile_contents, begin, end)
 {
     PackageSet set _cleanup_(package_set_deinit);
     char path[512];
@@ -155,7 +155,7 @@ static void test_hostile_contents(void **state)
 }
 
 /* A link in place of what is expected, or nothing. */
-static void test_hostile_places(void **state)
+TEST_WITH(test_hostile_places, begin, end)
 {
     PackageSet set;
     char path[512];
@@ -173,7 +173,7 @@ static void test_hostile_places(void **state)
     assert_false(exists(".", "one", ""));
 }
 
-static void test_too_large(void **state)
+TEST_WITH(test_too_large, begin, end)
 {
     Problem problem = PROBLEM_NULL;
     PackageSet set = {0};
@@ -189,7 +189,7 @@ static bool is_it(void *userdata, const char *hash)
     return strcmp(userdata, hash) == 0;
 }
 
-static void test_trimmed(void **state)
+TEST_WITH(test_trimmed, begin, end)
 {
     PackageSet one _cleanup_(package_set_deinit), other _cleanup_(package_set_deinit),
         found _cleanup_(package_set_deinit);
@@ -217,7 +217,7 @@ static void set_used(const char *hash, time_t seconds)
 }
 
 /* Somebody who is about to use it has found it since. */
-static void test_used_lately(void **state)
+TEST_WITH(test_used_lately, begin, end)
 {
     PackageSet set _cleanup_(package_set_deinit), found _cleanup_(package_set_deinit);
     const double before = 1e9;
@@ -230,20 +230,4 @@ static void test_used_lately(void **state)
     set_used(set.hash, (time_t)before - 1);
     assert_int_equal(package_store_trim(home, 1, before, is_it, (char *)""), 1);
     assert_false(exists("", set.hash, ""));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_taken_and_found, begin, end),
-        cmocka_unit_test_setup_teardown(test_not_found, begin, end),
-        cmocka_unit_test_setup_teardown(test_names, begin, end),
-        cmocka_unit_test_setup_teardown(test_hostile_contents, begin, end),
-        cmocka_unit_test_setup_teardown(test_hostile_places, begin, end),
-        cmocka_unit_test_setup_teardown(test_too_large, begin, end),
-        cmocka_unit_test_setup_teardown(test_trimmed, begin, end),
-        cmocka_unit_test_setup_teardown(test_used_lately, begin, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static pid_t start(const char *name)
     return pid;
 }
 
-static void test_until_it_ends(void **state)
+TEST(test_until_it_ends)
 {
     pid_t pid = start("a) Z 1\nState:\tZ");
 
@@ -34,7 +34,7 @@ static void test_until_it_ends(void **state)
 }
 
 /* From the signal on, not from its end on. */
-static void test_told_to_end(void **state)
+TEST(test_told_to_end)
 {
     for (int i = 0; i < 200; i++) {
         pid_t pid = start("short");
@@ -64,7 +64,7 @@ static int stop(void *userdata, pid_t pid)
     return -7;
 }
 
-static void test_children(void **state)
+TEST(test_children)
 {
     pid_t pid = start("child");
     Sought among_all = {.pid = pid}, among_ours = {.pid = pid};
@@ -85,15 +85,4 @@ static void test_children(void **state)
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     assert_true(proc_memory(&memory, pid) < 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_until_it_ends),
-        cmocka_unit_test(test_told_to_end),
-        cmocka_unit_test(test_children),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static void stay_stopped(int fd)
     raise(SIGSTOP);
 }
 
-static void test_a_stopped_one(void **state)
+TEST(test_a_stopped_one)
 {
     pid_t pid;
     Seen seen = {0};
@@ -112,7 +112,7 @@ static void make_family(int fd)
     }
 }
 
-static void test_orphans_and_sessions(void **state)
+TEST(test_orphans_and_sessions)
 {
     pid_t pids[3];
     Seen seen = {0};
@@ -140,7 +140,7 @@ static void run_away(int fd)
     }
 }
 
-static void test_a_relay(void **state)
+TEST(test_a_relay)
 {
     pid_t pid;
     Seen seen = {0};
@@ -159,7 +159,7 @@ static bool has(const ProcessTable *table, pid_t pid)
 }
 
 /* However many processes the machine has. */
-static void test_descendants_alone_are_read(void **state)
+TEST(test_descendants_alone_are_read)
 {
     ProcessTable table = {0};
     pid_t pids[3];
@@ -199,7 +199,7 @@ static void end_the_rest(void)
     assert_int_equal(processes_end_all(LIMIT, on_reaped, &seen), 0);
 }
 
-static void test_one_is_kept_alone(void **state)
+TEST(test_one_is_kept_alone)
 {
     pid_t pids[3];
     pid_t child = start(make_family, pids, 3);
@@ -213,7 +213,7 @@ static void test_one_is_kept_alone(void **state)
     assert_all_gone(pids, 3);
 }
 
-static void test_a_family_is_kept(void **state)
+TEST(test_a_family_is_kept)
 {
     pid_t kept[3], ended[3];
     pid_t child = start(make_family, kept, 3), other = start(make_family, ended, 3);
@@ -239,7 +239,7 @@ static void make_orphan(int fd)
     fork_orphan(fd);
 }
 
-static void test_orphans_of_a_session_are_family(void **state)
+TEST(test_orphans_of_a_session_are_family)
 {
     pid_t pids[2];
     pid_t child = start(make_orphan, pids, 2);
@@ -252,7 +252,7 @@ static void test_orphans_of_a_session_are_family(void **state)
     assert_all_gone(pids, 2);
 }
 
-static void test_a_relay_beside_one_that_is_kept(void **state)
+TEST(test_a_relay_beside_one_that_is_kept)
 {
     pid_t kept, pid;
     pid_t child = start(stay_stopped, &kept, 1);
@@ -386,7 +386,7 @@ static int programs_go_on(void)
 
 /* Programs that are started without a pause are what a purge has to stop for; none may stand still for ever,
  * but whom somebody else has stopped. */
-static void test_those_that_are_kept_go_on(void **state)
+TEST(test_those_that_are_kept_go_on)
 {
     assert_as_process_1(programs_go_on);
 }
@@ -422,7 +422,7 @@ static int nobody_sees_one_stand(void)
     return counts->stood == 0 ? AS_ASKED : NOT_AS_ASKED;
 }
 
-static void test_a_shell_does_not_see_its_program_stand(void **state)
+TEST(test_a_shell_does_not_see_its_program_stand)
 {
     assert_as_process_1(nobody_sees_one_stand);
 }
@@ -437,7 +437,7 @@ static bool is_memory_of(const char *path, pid_t pid)
     return is;
 }
 
-static void test_memory_that_a_process_shows(void **state)
+TEST(test_memory_that_a_process_shows)
 {
     Footprint footprint = {0};
     int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
@@ -455,24 +455,11 @@ static void test_memory_that_a_process_shows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_that_a_process_shows),
-        cmocka_unit_test(test_a_stopped_one),
-        cmocka_unit_test(test_orphans_and_sessions),
-        cmocka_unit_test(test_a_relay),
-        cmocka_unit_test(test_descendants_alone_are_read),
-        cmocka_unit_test(test_one_is_kept_alone),
-        cmocka_unit_test(test_a_family_is_kept),
-        cmocka_unit_test(test_orphans_of_a_session_are_family),
-        cmocka_unit_test(test_a_relay_beside_one_that_is_kept),
-        cmocka_unit_test(test_those_that_are_kept_go_on),
-        cmocka_unit_test(test_a_shell_does_not_see_its_program_stand),
-    };
     sigset_t child;
 
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

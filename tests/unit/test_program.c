@@ -23,14 +23,14 @@ static const char *describe(size_t size, const char **argv)
 
 #define ARGV(...) ((const char *[]){__VA_ARGS__, NULL})
 
-static void arguments(void **state)
+TEST(arguments)
 {
     assert_string_equal(describe(64, ARGV("ls")), "ls");
     assert_string_equal(describe(64, ARGV("ls", "-l", "a b")), "ls -l a b");
     assert_string_equal(describe(64, ARGV("printf", "", "x")), "printf  x");
 }
 
-static void a_line(void **state)
+TEST(a_line)
 {
     assert_string_equal(describe(64, ARGV("bash", "-c", "sleep 1; ls")), "sleep 1; ls");
     assert_string_equal(describe(64, ARGV("bash", "-c", "")), "");
@@ -39,14 +39,14 @@ static void a_line(void **state)
     assert_string_equal(describe(64, ARGV("sh", "-c", "ls")), "sh -c ls");
 }
 
-static void bytes_that_are_no_text(void **state)
+TEST(bytes_that_are_no_text)
 {
     assert_string_equal(describe(64, ARGV("a\xff", "\xc3", "b")), "a\xef\xbf\xbd \xef\xbf\xbd b");
     assert_string_equal(describe(64, ARGV("\xc3\xa9")), "\xc3\xa9");
 }
 
 /* Each length that cuts it ends before a character, never in one. */
-static void cut_between_characters(void **state)
+TEST(cut_between_characters)
 {
     static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xff!";
     static const char whole[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xef\xbf\xbd!";
@@ -64,7 +64,7 @@ static void cut_between_characters(void **state)
     }
 }
 
-static void more_than_there_is_room_for(void **state)
+TEST(more_than_there_is_room_for)
 {
     static char much[4096];
     const char *many[1001] = {0};
@@ -84,17 +84,4 @@ static void more_than_there_is_room_for(void **state)
     memset(much, 0xff, sizeof(much) - 1);
     describe(ROOM(LIMIT_NOTE), ARGV(much)); /* three bytes for each of them */
     assert_int_equal(strlen(told), LIMIT_NOTE - LIMIT_NOTE % 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(a_line),
-        cmocka_unit_test(bytes_that_are_no_text),
-        cmocka_unit_test(cut_between_characters),
-        cmocka_unit_test(more_than_there_is_room_for),
-    };
-
-    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void remove_it(Scene *scene)
     assert_int_equal(loop_run(loop), 0);
 }
 
-static void test_the_launcher_is_asked_and_not_waited_for(void **state)
+TEST(test_the_launcher_is_asked_and_not_waited_for)
 {
     Scene scene = begin(false);
     Problem problem = PROBLEM_NULL;
@@ -176,7 +176,7 @@ static void test_the_launcher_is_asked_and_not_waited_for(void **state)
     end(&scene);
 }
 
-static void test_where_none_can_have_data_it_is_asked_once(void **state)
+TEST(test_where_none_can_have_data_it_is_asked_once)
 {
     Scene scene = begin(true);
     Problem problem = PROBLEM_NULL;
@@ -192,7 +192,7 @@ static void test_where_none_can_have_data_it_is_asked_once(void **state)
     end(&scene);
 }
 
-static void test_whoever_waits_is_told_before_the_container_is_gone(void **state)
+TEST(test_whoever_waits_is_told_before_the_container_is_gone)
 {
     Scene scene = begin(false);
     Problem problem = PROBLEM_NULL;
@@ -202,15 +202,4 @@ static void test_whoever_waits_is_told_before_the_container_is_gone(void **state
     remove_it(&scene);
     assert_string_equal(told, "-3 removed");
     end(&scene);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_launcher_is_asked_and_not_waited_for),
-        cmocka_unit_test(test_where_none_can_have_data_it_is_asked_once),
-        cmocka_unit_test(test_whoever_waits_is_told_before_the_container_is_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static const char *const incomplete[] = {
     "x = 1\nif x:\n    y\n",
 };
 
-static void complete_texts(void **state)
+TEST(complete_texts)
 {
     for (size_t i = 0; i < ARRAY_SIZE(complete); i++)
         if (!block_complete(complete[i], strlen(complete[i])))
@@ -81,7 +81,7 @@ static void complete_texts(void **state)
             fail_msg("incomplete: %s", wrong[i]);
 }
 
-static void incomplete_texts(void **state)
+TEST(incomplete_texts)
 {
     for (size_t i = 0; i < ARRAY_SIZE(incomplete); i++)
         if (block_complete(incomplete[i], strlen(incomplete[i])))
@@ -89,7 +89,7 @@ static void incomplete_texts(void **state)
 }
 
 /* Exactly as many bytes are looked at as there are. */
-static void every_beginning(void **state)
+TEST(every_beginning)
 {
     for (size_t i = 0; i < ARRAY_SIZE(complete); i++)
         for (size_t size = 0; size <= strlen(complete[i]); size++) {
@@ -105,7 +105,7 @@ static void every_beginning(void **state)
     assert_false(block_complete("x\0(", 3));
 }
 
-static void empty_texts(void **state)
+TEST(empty_texts)
 {
     assert_true(block_empty("", 0));
     assert_true(block_empty("  \n# nothing\n", 13));
@@ -118,7 +118,7 @@ static size_t indent(const char *text)
     return block_indent(text, strlen(text));
 }
 
-static void next_lines(void **state)
+TEST(next_lines)
 {
     assert_int_equal(indent("if x:\n"), 4);
     assert_int_equal(indent("if x:  # why\n"), 4);
@@ -132,15 +132,4 @@ static void next_lines(void **state)
     assert_int_equal(indent("f(\n"), 0);
     assert_int_equal(indent("if x: y\n"), 0);
     assert_int_equal(indent(""), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(complete_texts),  cmocka_unit_test(incomplete_texts),
-        cmocka_unit_test(every_beginning), cmocka_unit_test(empty_texts),
-        cmocka_unit_test(next_lines),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

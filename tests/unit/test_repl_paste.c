@@ -20,7 +20,7 @@ static void expect_pasted(const wchar_t *sent, const wchar_t *text)
     paste_deinit(&paste);
 }
 
-static void pasted_texts(void **state)
+TEST(pasted_texts)
 {
     expect_pasted(L"\033[201~", L"");
     expect_pasted(L"x = 1\033[201~y", L"x = 1");
@@ -33,7 +33,7 @@ static void pasted_texts(void **state)
     expect_pasted(L"the end never came", L"the end never came");
 }
 
-static void too_much(void **state)
+TEST(too_much)
 {
     Paste paste = PASTE_NULL;
 
@@ -48,7 +48,7 @@ static void too_much(void **state)
     paste_deinit(&paste);
 }
 
-static void words_in_common(void **state)
+TEST(words_in_common)
 {
     Words words = WORDS_NULL;
 
@@ -68,15 +68,4 @@ static void words_in_common(void **state)
     words_sort(&words);
     assert_int_equal(words_common(&words), 2); /* not half an ä */
     words_deinit(&words);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pasted_texts),
-        cmocka_unit_test(too_much),
-        cmocka_unit_test(words_in_common),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

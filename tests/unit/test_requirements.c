@@ -15,7 +15,7 @@ static int read_text(const char *text, char ret[static 256])
     return r;
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
     char out[256];
 
@@ -26,7 +26,7 @@ static void test_lines(void **state)
     assert_string_equal(out, "polars\na[b]>=1,<2 ; python_version > '3'\nc @ https://x/#y\n");
 }
 
-static void test_what_is_none(void **state)
+TEST(test_what_is_none)
 {
     static const char *const bad[] = {
         "",        "# nothing", "-r other.txt", "--index-url=http://x",
@@ -39,7 +39,7 @@ static void test_what_is_none(void **state)
         assert_true(read_text(bad[i], out) < 0);
 }
 
-static void test_long_lines(void **state)
+TEST(test_long_lines)
 {
     char text[600], out[256];
 
@@ -58,7 +58,7 @@ static bool are_of(const char *requirements, const char *names)
     return requirements_are_of(&buf, names);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     assert_true(are_of("Hello_World==1\nb\n", "hello-world, b"));
     assert_true(are_of("a.b[extra]>=1\n", "A_B"));
@@ -69,7 +69,7 @@ static void test_names(void **state)
     assert_false(are_of("a\n", ",,"));
 }
 
-static void test_lock(void **state)
+TEST(test_lock)
 {
     const Text lock = text_of("a==1.0 --hash=sha256:00\nnonsense\n==1\nb==\nc==2!1.0+x\n");
     const MsgInstalled installed = {.packages = lock_packages(&lock), .lock = lock};
@@ -87,22 +87,11 @@ static void test_lock(void **state)
     assert_true(text_equal(package.name, "c") && text_equal(package.version, "2!1.0+x"));
 }
 
-static void test_lock_is_text(void **state)
+TEST(test_lock_is_text)
 {
     assert_true(lock_is_sound(text_of("a==1\n")));
     assert_true(lock_is_sound((Text){0}));
     assert_false(lock_is_sound(text_of("a==1\x1b[2J\n")));
     assert_false(lock_is_sound((Text){"a\0b", 3}));
     assert_false(lock_is_sound(text_of("a==\xff\n")));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_what_is_none),
-        cmocka_unit_test(test_long_lines), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_lock),       cmocka_unit_test(test_lock_is_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void assert_text(Fixture *f, const char *expected)
     buf_clear(&f->text);
 }
 
-static void test_order(void **state)
+TEST_WITH(test_order, set_up, tear_down)
 {
     Fixture *f = *state;
 
@@ -131,7 +131,7 @@ static void test_order(void **state)
 }
 
 /* A flush whose writer died before, in and behind it. */
-static void test_each_byte_once(void **state)
+TEST_WITH(test_each_byte_once, set_up, tear_down)
 {
     Fixture *f = *state;
 
@@ -149,7 +149,7 @@ static void test_each_byte_once(void **state)
     assert_text(f, "b");
 }
 
-static void test_what_came_later_stays_behind_what_is_in_the_pipe(void **state)
+TEST_WITH(test_what_came_later_stays_behind_what_is_in_the_pipe, set_up, tear_down)
 {
     Fixture *f = *state;
     uint64_t until;
@@ -165,7 +165,7 @@ static void test_what_came_later_stays_behind_what_is_in_the_pipe(void **state)
     assert_text(f, "123");
 }
 
-static void test_around_the_end(void **state)
+TEST_WITH(test_around_the_end, set_up, tear_down)
 {
     Fixture *f = *state;
     char expected[64] = "", word[16];
@@ -189,7 +189,7 @@ static void test_around_the_end(void **state)
     free(fill);
 }
 
-static void test_few_pieces(void **state)
+TEST_WITH(test_few_pieces, set_up, tear_down)
 {
     Fixture *f = *state;
     char *full = calloc(1, LIMIT_CHUNK);
@@ -208,7 +208,7 @@ static void test_few_pieces(void **state)
     free(full);
 }
 
-static void test_hostile_numbers(void **state)
+TEST_WITH(test_hostile_numbers, set_up, tear_down)
 {
     static const uint64_t numbers[] = {
         0, 1, 7, RING_SPACE, RING_SPACE + 1, UINT32_MAX, INT64_MAX, UINT64_MAX - 3};
@@ -230,7 +230,7 @@ static void test_hostile_numbers(void **state)
     }
 }
 
-static void test_a_flood_of_marks(void **state)
+TEST_WITH(test_a_flood_of_marks, set_up, tear_down)
 {
     Fixture *f = *state;
 
@@ -241,7 +241,7 @@ static void test_a_flood_of_marks(void **state)
     assert_int_equal(f->text.size, RING_SPACE);
 }
 
-static void test_the_file_cannot_be_cut(void **state)
+TEST_WITH(test_the_file_cannot_be_cut, set_up, tear_down)
 {
     Fixture *f = *state;
 
@@ -252,7 +252,7 @@ static void test_the_file_cannot_be_cut(void **state)
     assert_text(f, "");
 }
 
-static void test_without_a_ring(void **state)
+TEST_WITH(test_without_a_ring, set_up, tear_down)
 {
     RingReader none = RING_READER_NULL;
     Fixture *f = *state;
@@ -263,22 +263,4 @@ static void test_without_a_ring(void **state)
     assert_int_equal(f->text.size, sizeof(RingMark));
     merge_rest(&f->merge, 5);
     assert_int_equal(f->text.size, sizeof(RingMark));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_byte_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_came_later_stays_behind_what_is_in_the_pipe, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_around_the_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_pieces, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hostile_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_flood_of_marks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_file_cannot_be_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_without_a_ring, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

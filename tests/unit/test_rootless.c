@@ -3,7 +3,7 @@
 #include "host/engine/rootless.h"
 #include "tests/support/cmocka.h"
 
-static void test_a_user_is_found_by_name_and_by_number(void **state)
+TEST(test_a_user_is_found_by_name_and_by_number)
 {
     static const char text[] = "alice:100000:65536\n3000:165536:70000\nbob:300000:65536\nbob:500000:10\n";
     IdRange range;
@@ -19,7 +19,7 @@ static void test_a_user_is_found_by_name_and_by_number(void **state)
     assert_int_equal(range.first, 300000);
 }
 
-static void test_what_nobody_has_is_told(void **state)
+TEST(test_what_nobody_has_is_told)
 {
     IdRange range;
     uint32_t from;
@@ -31,7 +31,7 @@ static void test_what_nobody_has_is_told(void **state)
     assert_int_equal(from, 231072);
 }
 
-static void test_lines_that_say_nothing_are_passed_over(void **state)
+TEST(test_lines_that_say_nothing_are_passed_over)
 {
     static const char text[] = "\nalice\nalice:x:1\nalice:4294967295:2\n# alice:1:2\nalice:200000:65536\n";
     IdRange range;
@@ -40,15 +40,4 @@ static void test_lines_that_say_nothing_are_passed_over(void **state)
     assert_int_equal(subordinate_find(text, "alice", 1, &range, &from), 0);
     assert_int_equal(range.first, 200000);
     assert_int_equal(from, 265536);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_user_is_found_by_name_and_by_number),
-        cmocka_unit_test(test_what_nobody_has_is_told),
-        cmocka_unit_test(test_lines_that_say_nothing_are_passed_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,12 +13,12 @@ static const Schema *(*const schemas[])(void) = {
 };
 
 /* The same numbers in every run. */
-static uint64_t state;
+static uint64_t random_state;
 
 static uint64_t any(uint64_t below)
 {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (random_state >> 33) % below;
 }
 
 /* Valid text of at most `max` bytes, of characters of one, two, three and four of them. */
@@ -167,16 +167,16 @@ static void there_and_back(const Schema *schema)
     assert_same_message(schema->name, &first, &second);
 }
 
-static void random_bodies(void **unused)
+TEST(random_bodies)
 {
-    state = 1;
+    random_state = 1;
     for (size_t i = 0; i < ARRAY_SIZE(schemas); i++)
         for (unsigned round = 0; round < ROUNDS; round++)
             there_and_back(schemas[i]());
 }
 
 /* A row is decoded into room of a fixed size, and a table has a bit for each field. */
-static void everything_fits(void **unused)
+TEST(everything_fits)
 {
     for (size_t i = 0; i < ARRAY_SIZE(schemas); i++) {
         const Schema *schema = schemas[i]();
@@ -186,13 +186,4 @@ static void everything_fits(void **unused)
             if (schema->fields[k].type == FIELD_ROWS)
                 assert_true(schema->fields[k].of()->size <= FIELD_ROW_MAX);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_bodies),
-        cmocka_unit_test(everything_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static int open_text(const char *with, const char *text, Buf *ret)
     return sealed_open(ret, tag, text_of(with), text_of(text));
 }
 
-static void test_the_rules_are_there(void **state)
+TEST(test_the_rules_are_there)
 {
     static const char rules[] = "\x83\xa5"
                                 "allow\x91\xaf"
@@ -35,7 +35,7 @@ static void test_the_rules_are_there(void **state)
     assert_memory_equal(buf_head(&found), rules, found.size);
 }
 
-static void test_nothing_else_opens(void **state)
+TEST(test_nothing_else_opens)
 {
     Buf found _cleanup_(buf_deinit) = BUF_NULL;
     char changed[sizeof(sealed)], longest[SEALED_MOST + 5];
@@ -56,14 +56,4 @@ static void test_nothing_else_opens(void **state)
     assert_int_equal(open_text(key, longest + 4, &found), -EBADMSG);
     assert_int_equal(open_text(key, "====", &found), -EBADMSG);
     assert_int_equal(found.size, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rules_are_there),
-        cmocka_unit_test(test_nothing_else_opens),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,7 +199,7 @@ static ErrorCode refused(size_t n, void (*write)(Writer *w), const char *words)
     return problem.code;
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     assert_int_equal(refused(1, write_unknown, "memroy"), ERR_BAD_REQUEST);
     assert_int_equal(refused(1, write_host_network, "allow_network"), ERR_DENIED);
@@ -218,7 +218,7 @@ static void test_refusals(void **state)
                      ERR_BAD_REQUEST);
 }
 
-static void test_what_it_may_reach(void **state)
+TEST(test_what_it_may_reach)
 {
     Body body;
     MsgOpen open;
@@ -285,7 +285,7 @@ static void write_journal_without_disks(Writer *w)
 }
 
 /* A session that an earlier version of the controller made. */
-static void test_read_without_disks(void **state)
+TEST(test_read_without_disks)
 {
     Buf buf = BUF_NULL;
     Message message;
@@ -303,14 +303,4 @@ static void test_read_without_disks(void **state)
     session_options_deinit(&options);
     message_deinit(&message);
     buf_deinit(&buf);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_what_it_may_reach),
-        cmocka_unit_test(test_read_without_disks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

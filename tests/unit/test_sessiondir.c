@@ -72,7 +72,7 @@ static size_t count_names(const char *name)
     return n;
 }
 
-static void test_pinned(void **state)
+TEST_WITH(test_pinned, set_up, tear_down)
 {
     char path[PATH_MAX];
 
@@ -107,7 +107,7 @@ static void test_pinned(void **state)
     assert_true(exists("sessions/one/artifacts", "kept"));
 }
 
-static void test_nothing_published_leaves_nothing(void **state)
+TEST_WITH(test_nothing_published_leaves_nothing, set_up, tear_down)
 {
     assert_int_equal(sessiondir_make(&directory, state_dir, "one", false, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
@@ -121,7 +121,7 @@ static void test_nothing_published_leaves_nothing(void **state)
     assert_int_equal(count_names("outputs"), 0);
 }
 
-static void test_ephemeral(void **state)
+TEST_WITH(test_ephemeral, set_up, tear_down)
 {
     assert_int_equal(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
@@ -138,7 +138,7 @@ static void test_ephemeral(void **state)
 }
 
 /* A new life may begin while the files of the last are still being removed. */
-static void test_remove_in_the_background(void **state)
+TEST_WITH(test_remove_in_the_background, set_up, tear_down)
 {
     Loop *loop;
     Worker *worker;
@@ -163,7 +163,7 @@ static bool is_named(void *userdata, const char *id)
     return strcmp(userdata, id) == 0;
 }
 
-static void test_sweep(void **state)
+TEST_WITH(test_sweep, set_up, tear_down)
 {
     SessionDir lost;
     char path[PATH_MAX];
@@ -191,7 +191,7 @@ static void test_sweep(void **state)
 }
 
 /* A later process goes on with what is there, but for uploads that were broken off. */
-static void test_adopt(void **state)
+TEST_WITH(test_adopt, set_up, tear_down)
 {
     SessionDir ours;
     char path[PATH_MAX];
@@ -224,7 +224,7 @@ static void test_adopt(void **state)
 }
 
 /* A session takes over what was made for nobody, and where it is. */
-static void test_claim(void **state)
+TEST_WITH(test_claim, set_up, tear_down)
 {
     char files[PATH_MAX];
     SessionDir earlier;
@@ -291,7 +291,7 @@ static void leave_files(void)
 }
 
 /* Nobody waits for the removal of what an earlier life left. */
-static void test_what_was_left_is_removed_by_the_worker(void **state)
+TEST_WITH(test_what_was_left_is_removed_by_the_worker, set_up, tear_down)
 {
     Worker *worker;
     Loop *loop;
@@ -316,7 +316,7 @@ static void test_what_was_left_is_removed_by_the_worker(void **state)
     assert_int_equal(count_names("removed"), 0);
 }
 
-static void test_disclaim(void **state)
+TEST_WITH(test_disclaim, set_up, tear_down)
 {
     assert_int_equal(sessiondir_make_spare(&directory, state_dir, "~1", true, NULL, &problem), 0);
     assert_int_equal(sessiondir_fill(&directory, NULL, &problem), 0);
@@ -337,7 +337,7 @@ static void test_disclaim(void **state)
 }
 
 /* Killed between a claim and its journal: a sweep finds all of it. */
-static void test_sweep_claimed(void **state)
+TEST_WITH(test_sweep_claimed, set_up, tear_down)
 {
     static const bool kinds[] = {false, true};
 
@@ -352,7 +352,7 @@ static void test_sweep_claimed(void **state)
     }
 }
 
-static void test_failure(void **state)
+TEST_WITH(test_failure, set_up, tear_down)
 {
     char path[PATH_MAX];
 
@@ -362,20 +362,4 @@ static void test_failure(void **state)
     make_file(state_dir, "outputs");
     assert_true(sessiondir_make(&directory, state_dir, "0123", true, NULL, &problem) < 0);
     assert_int_equal(count_names("sessions"), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_pinned),    TEST(test_nothing_published_leaves_nothing),
-        TEST(test_ephemeral), TEST(test_remove_in_the_background),
-        TEST(test_sweep),     TEST(test_adopt),
-        TEST(test_claim),     TEST(test_what_was_left_is_removed_by_the_worker),
-        TEST(test_disclaim),  TEST(test_sweep_claimed),
-        TEST(test_failure),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static void assert_nothing_left(void)
     assert_false(is_there(".limpet/restore.out"));
 }
 
-static void test_there_and_back(void **state)
+TEST_WITH(test_there_and_back, set_up, tear_down)
 {
     make_old();
     take_one(UINT64_MAX);
@@ -138,7 +138,7 @@ static void test_there_and_back(void **state)
     assert_nothing_left();
 }
 
-static void test_a_stage_nobody_asked_for_changes_nothing(void **state)
+TEST_WITH(test_a_stage_nobody_asked_for_changes_nothing, set_up, tear_down)
 {
     make_old();
     take_one(UINT64_MAX);
@@ -156,7 +156,7 @@ static void rename_in(const char *from, const char *to)
 
 /* The states that a crash may leave, made by hand: it is asked for; some of the old has moved out; all of it
  * has; some of the new has moved in. */
-static void test_a_restore_cut_off_anywhere_is_ended(void **state)
+TEST_WITH(test_a_restore_cut_off_anywhere_is_ended, set_up, tear_down)
 {
     for (int at = 0; at < 4; at++) {
         make_old();
@@ -187,7 +187,7 @@ static void test_a_restore_cut_off_anywhere_is_ended(void **state)
 }
 
 /* A name that code makes while the old is moving out is not in the way of what moves in. */
-static void test_a_name_in_the_way(void **state)
+TEST_WITH(test_a_name_in_the_way, set_up, tear_down)
 {
     make_old();
     take_one(UINT64_MAX);
@@ -202,7 +202,7 @@ static void test_a_name_in_the_way(void **state)
     assert_nothing_left();
 }
 
-static void test_kinds_and_modes(void **state)
+TEST_WITH(test_kinds_and_modes, set_up, tear_down)
 {
     struct stat st;
     char target[16] = "";
@@ -226,7 +226,7 @@ static void test_kinds_and_modes(void **state)
     assert_false(is_there("fifo"));
 }
 
-static void test_budget(void **state)
+TEST_WITH(test_budget, set_up, tear_down)
 {
     int store _cleanup_(closep) = snapshot_store(&directory, true);
     char large[20000];
@@ -243,7 +243,7 @@ static void test_budget(void **state)
     assert_int_equal(problem.code, ERR_TOO_LARGE);
 }
 
-static void test_nothing_is_copied_of_what_does_not_fit(void **state)
+TEST_WITH(test_nothing_is_copied_of_what_does_not_fit, set_up, tear_down)
 {
     int to _cleanup_(closep) = snapshot_store(&directory, true);
     uint64_t bytes;
@@ -257,7 +257,7 @@ static void test_nothing_is_copied_of_what_does_not_fit(void **state)
     assert_true(bytes <= 3 * 4096); /* names */
 }
 
-static void test_depth(void **state)
+TEST_WITH(test_depth, set_up, tear_down)
 {
     int store _cleanup_(closep) = snapshot_store(&directory, true);
     int at _cleanup_(closep) = dup(directory.files_fd);
@@ -273,19 +273,4 @@ static void test_depth(void **state)
     }
     assert_int_equal(snapshot_take(store, directory.files_fd, UINT64_MAX, &bytes, &problem), -EPROTO);
     assert_int_equal(problem.code, ERR_TOO_LARGE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_there_and_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_stage_nobody_asked_for_changes_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_restore_cut_off_anywhere_is_ended, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_name_in_the_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_kinds_and_modes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_is_copied_of_what_does_not_fit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_depth, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

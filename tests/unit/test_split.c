@@ -17,7 +17,7 @@ static void expect(const char *code, bool nested_quotes, SplitKind kind, const c
         assert_string_equal(code + split.offset, tail);
 }
 
-static void test_no_value(void **state)
+TEST(test_no_value)
 {
     static const char *const cells[] = {
         "",
@@ -42,7 +42,7 @@ static void test_no_value(void **state)
     }
 }
 
-static void test_tail(void **state)
+TEST(test_tail)
 {
     static const char *const cells[][2] = {
         {"x", "x"},
@@ -65,7 +65,7 @@ static void test_tail(void **state)
     }
 }
 
-static void test_left_to_the_parser(void **state)
+TEST(test_left_to_the_parser)
 {
     static const char *const cells[] = {"x; y", "(", ")", "'", "'''x", "x\f", "x \\ y", "[)\n]]", "x\ry"};
 
@@ -73,7 +73,7 @@ static void test_left_to_the_parser(void **state)
         expect(cells[i], false, SPLIT_UNSURE, NULL);
 }
 
-static void test_quotes_inside_fields(void **state)
+TEST(test_quotes_inside_fields)
 {
     expect("f'{d['a=b']}'", true, SPLIT_TAIL, "f'{d['a=b']}'");
     expect("f'{d['a=b']}'", false, SPLIT_WHOLE, NULL);
@@ -84,24 +84,11 @@ static void test_quotes_inside_fields(void **state)
     expect("f'{'", true, SPLIT_UNSURE, NULL);
 }
 
-static void test_deep_nesting_is_left_to_the_parser(void **state)
+TEST(test_deep_nesting_is_left_to_the_parser)
 {
     char code[4096] = "";
 
     for (int i = 0; i < 1000; i++)
         strcat(code, "f'{");
     expect(code, true, SPLIT_UNSURE, NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_value),
-        cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_left_to_the_parser),
-        cmocka_unit_test(test_quotes_inside_fields),
-        cmocka_unit_test(test_deep_nesting_is_left_to_the_parser),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,13 +111,13 @@ static void assert_same(void)
         assert_run(begin + any((uint32_t)(t.total - begin)), 1 + any(5000));
 }
 
-static void nothing(void **state)
+TEST_WITH(nothing, set_up, tear_down)
 {
     assert_same();
     assert_int_equal(history_begin(&t.history), 0);
 }
 
-static void every_offset_and_most(void **state)
+TEST_WITH(every_offset_and_most, set_up, tear_down)
 {
     for (unsigned i = 0; i < 12; i++)
         put(1 + i % 2, 1 + any(6));
@@ -128,7 +128,7 @@ static void every_offset_and_most(void **state)
         assert_all(0, most);
 }
 
-static void one_stream_is_one_run(void **state)
+TEST_WITH(one_stream_is_one_run, set_up, tear_down)
 {
     for (unsigned i = 0; i < 3000; i++)
         put(2, 1 + any(20));
@@ -137,7 +137,7 @@ static void one_stream_is_one_run(void **state)
     assert_all(0, SIZE_MAX);
 }
 
-static void at_most_so_many_bytes(void **state)
+TEST_WITH(at_most_so_many_bytes, set_up, tear_down)
 {
     put(1, LIMIT_TAIL - 1);
     put(2, 1);
@@ -154,7 +154,7 @@ static void at_most_so_many_bytes(void **state)
     assert_same();
 }
 
-static void at_most_so_many_pieces(void **state)
+TEST_WITH(at_most_so_many_pieces, set_up, tear_down)
 {
     for (unsigned i = 0; i < LIMIT_PIECES; i++)
         put(1 + i % 2, 3);
@@ -172,7 +172,7 @@ static void at_most_so_many_pieces(void **state)
 }
 
 /* Sizes from nothing to more than all that is kept. */
-static void at_random(void **state)
+TEST_WITH(at_random, set_up, tear_down)
 {
     size_t largest = 1;
 
@@ -188,20 +188,4 @@ static void at_random(void **state)
     assert_int_equal(history_begin(&t.history),
                      t.total - LIMIT_TAIL); /* what was lost is not lost for ever */
     assert_all(history_begin(&t.history), SIZE_MAX);
-}
-
-#define TAIL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TAIL_TEST(nothing),
-        TAIL_TEST(every_offset_and_most),
-        TAIL_TEST(one_stream_is_one_run),
-        TAIL_TEST(at_most_so_many_bytes),
-        TAIL_TEST(at_most_so_many_pieces),
-        TAIL_TEST(at_random),
-    };
-
-    return cmocka_run_group_tests_name("history", tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void assert_contents(const char *path, const char *expected)
     buf_deinit(&out);
 }
 
-static void test_round_trip(void **state)
+TEST_WITH(test_round_trip, set_up, tear_down)
 {
     struct stat st;
 
@@ -79,7 +79,7 @@ static void test_round_trip(void **state)
     assert_contents("in/put.txt", "");
 }
 
-static void test_owner(void **state)
+TEST_WITH(test_owner, set_up, tear_down)
 {
     struct stat st;
 
@@ -94,7 +94,7 @@ static void test_owner(void **state)
     assert_int_equal(st.st_gid, 20002);
 }
 
-static void test_get_in_parts(void **state)
+TEST_WITH(test_get_in_parts, set_up, tear_down)
 {
     Buf out = BUF_NULL;
 
@@ -111,7 +111,7 @@ static void test_get_in_parts(void **state)
     buf_deinit(&out);
 }
 
-static void test_bad_paths(void **state)
+TEST_WITH(test_bad_paths, set_up, tear_down)
 {
     char longer[LIMIT_PATH + 2];
 
@@ -137,7 +137,7 @@ static void test_bad_paths(void **state)
         transfer_put(session, zero, 0, text("x"), true, (uid_t)-1, (gid_t)-1, "k", &size, &problem), -EPROTO);
 }
 
-static void test_offsets(void **state)
+TEST_WITH(test_offsets, set_up, tear_down)
 {
     assert_int_equal(put("file", 4, "gap", false), -EPROTO);
     assert_int_equal(problem.code, ERR_UNAVAILABLE); /* another controller may have had what is before it */
@@ -151,7 +151,7 @@ static void test_offsets(void **state)
     assert_int_equal(put("file", 5, "over", true), -EPROTO); /* that upload has ended */
 }
 
-static void test_planted(void **state)
+TEST_WITH(test_planted, set_up, tear_down)
 {
     Buf out = BUF_NULL;
 
@@ -178,16 +178,4 @@ static void test_planted(void **state)
     assert_contents("link", "mine");
     assert_int_equal(put("fifo", 0, "mine", true), 0);
     assert_contents("fifo", "mine");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_round_trip), TEST(test_owner),   TEST(test_get_in_parts),
-        TEST(test_bad_paths),  TEST(test_offsets), TEST(test_planted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static const struct {
      "a" R R R "b" R "c" R R "d"}, /* Unicode, table 3-8 */
 };
 
-static void replaces_as_python_does(void **state)
+TEST(replaces_as_python_does)
 {
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         Buf buf = BUF_NULL;
@@ -70,7 +70,7 @@ static void replaces_as_python_does(void **state)
     }
 }
 
-static void nul_is_a_character(void **state)
+TEST(nul_is_a_character)
 {
     Buf buf = BUF_NULL;
 
@@ -124,7 +124,7 @@ static size_t expected_size(const uint8_t *p, size_t n)
     return size;
 }
 
-static void every_short_sequence(void **state)
+TEST(every_short_sequence)
 {
     Buf buf = BUF_NULL;
 
@@ -140,7 +140,7 @@ static void every_short_sequence(void **state)
 }
 
 /* Long runs of ASCII are looked at in blocks: a bad byte is found wherever in them it is. */
-static void bad_bytes_in_long_runs(void **state)
+TEST(bad_bytes_in_long_runs)
 {
     uint8_t bytes[100];
 
@@ -161,7 +161,7 @@ static void bad_bytes_in_long_runs(void **state)
     }
 }
 
-static void keeps_to_the_limit(void **state)
+TEST(keeps_to_the_limit)
 {
     Buf buf = {.limit = 4};
 
@@ -169,14 +169,4 @@ static void keeps_to_the_limit(void **state)
     assert_int_equal(utf8_append_replaced(&buf, "abc", 3), -ENOBUFS);
     assert_true(buf.size <= 4);
     buf_deinit(&buf);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces_as_python_does), cmocka_unit_test(nul_is_a_character),
-        cmocka_unit_test(every_short_sequence),    cmocka_unit_test(bad_bytes_in_long_runs),
-        cmocka_unit_test(keeps_to_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

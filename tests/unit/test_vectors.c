@@ -297,7 +297,7 @@ static void check_file(const char *path, bool *ret_seen)
     json_decref(vectors);
 }
 
-static void every_vector(void **state)
+TEST(every_vector)
 {
     static const unsigned kinds[] = {
 #define MESSAGE(number, name, text, direction) number,
@@ -314,12 +314,4 @@ static void every_vector(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (!seen[kinds[i]])
             fail_msg("no vector for %s", message_name(kinds[i]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_vector),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

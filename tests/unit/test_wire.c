@@ -8,7 +8,7 @@
 #define BYTES(literal) (literal), sizeof(literal) - 1
 #define CHECK(literal) wire_check(literal, sizeof(literal) - 1)
 
-static void sound_objects(void **state)
+TEST(sound_objects)
 {
     assert_int_equal(CHECK("\x00"), 0);
     assert_int_equal(CHECK("\xff"), 0);
@@ -50,7 +50,7 @@ static void sound_objects(void **state)
 }
 
 /* Proves: security: forged answers */
-static void unsound_objects(void **state)
+TEST(unsound_objects)
 {
     assert_int_equal(wire_check(NULL, 0), -EBADMSG);
     assert_int_equal(CHECK("\xc1"), -EBADMSG);
@@ -115,7 +115,7 @@ static void nested(Buf *buf, size_t depth)
     buf_append(buf, "\xc0", 1);
 }
 
-static void depth_is_bounded(void **state)
+TEST(depth_is_bounded)
 {
     Buf buf = BUF_NULL;
 
@@ -128,7 +128,7 @@ static void depth_is_bounded(void **state)
     buf_deinit(&buf);
 }
 
-static void nodes_are_bounded(void **state)
+TEST(nodes_are_bounded)
 {
     Buf buf = BUF_NULL;
     Writer w;
@@ -174,7 +174,7 @@ static int check_map(size_t n, size_t twice, bool descending)
     return r;
 }
 
-static void duplicate_keys_are_found(void **state)
+TEST(duplicate_keys_are_found)
 {
     for (size_t n = 2; n < 70; n++) {
         assert_int_equal(check_map(n, SIZE_MAX, n % 2), 0);
@@ -183,7 +183,7 @@ static void duplicate_keys_are_found(void **state)
     }
 }
 
-static void keys_are_bounded(void **state)
+TEST(keys_are_bounded)
 {
     assert_int_equal(check_map(LIMIT_KEYS, SIZE_MAX, false), 0);
     assert_int_equal(check_map(LIMIT_KEYS, SIZE_MAX, true), 0);
@@ -199,7 +199,7 @@ static int decode(Message *message, const char *bytes, size_t size, Problem *pro
     return message_decode(message, bytes, size, problem);
 }
 
-static void messages_are_decoded(void **state)
+TEST(messages_are_decoded)
 {
     static const char frame[] = "\x94\x01\x0b\xcd\x30\x39\x82\xa4"
                                 "code\xa3x=1\xa7"
@@ -223,7 +223,7 @@ static void messages_are_decoded(void **state)
     message_deinit(&message);
 }
 
-static void any_sound_encoding_of_the_envelope_will_do(void **state)
+TEST(any_sound_encoding_of_the_envelope_will_do)
 {
     Message message;
     Problem problem;
@@ -238,7 +238,7 @@ static void any_sound_encoding_of_the_envelope_will_do(void **state)
     message_deinit(&message);
 }
 
-static void the_deepest_message_is_decoded(void **state)
+TEST(the_deepest_message_is_decoded)
 {
     Buf buf = BUF_NULL, inner = BUF_NULL;
     Message message;
@@ -253,7 +253,7 @@ static void the_deepest_message_is_decoded(void **state)
     buf_deinit(&inner);
 }
 
-static void unknown_kinds_are_let_through(void **state)
+TEST(unknown_kinds_are_let_through)
 {
     Message message;
     Problem problem;
@@ -282,7 +282,7 @@ static void refused(const char *bytes, size_t size, ErrorCode code, uint64_t id)
     assert_true(problem.text[0] != '\0');
 }
 
-static void refusals_keep_the_id(void **state)
+TEST(refusals_keep_the_id)
 {
     refused(NULL, 0, ERR_BAD_REQUEST, 0);
     refused(BYTES("garbage"), ERR_BAD_REQUEST, 0);
@@ -308,7 +308,7 @@ static void refusals_keep_the_id(void **state)
 }
 
 /* Every beginning of a message is refused and every change of one byte is survived. */
-static void cut_and_flipped(void **state)
+TEST(cut_and_flipped)
 {
     char frame[] = "\x94\x01\x0b\xcd\x30\x39\x83\xa4"
                    "code\xa3x=1\xa1"
@@ -338,7 +338,7 @@ static void cut_and_flipped(void **state)
 
 /* Writing */
 
-static void writes_smallest_encodings(void **state)
+TEST(writes_smallest_encodings)
 {
     static const char expected[] = "\x94\x01\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x89"
                                    "\xa1"
@@ -387,7 +387,7 @@ static void writes_smallest_encodings(void **state)
     buf_deinit(&buf);
 }
 
-static void text_is_always_utf8(void **state)
+TEST(text_is_always_utf8)
 {
     Buf buf = BUF_NULL;
     Writer w;
@@ -405,7 +405,7 @@ static void text_is_always_utf8(void **state)
     buf_deinit(&buf);
 }
 
-static void failed_write_leaves_nothing(void **state)
+TEST(failed_write_leaves_nothing)
 {
     Buf buf = {.limit = 12};
     Writer w;
@@ -422,7 +422,7 @@ static void failed_write_leaves_nothing(void **state)
 
 /* ---- sizes ---- */
 
-static void good_sizes(void **state)
+TEST(good_sizes)
 {
     static const struct {
         const char *text;
@@ -454,7 +454,7 @@ static void good_sizes(void **state)
     }
 }
 
-static void bad_sizes(void **state)
+TEST(bad_sizes)
 {
     static const char *const cases[] = {
         "",
@@ -492,36 +492,11 @@ static void bad_sizes(void **state)
     }
 }
 
-static void reads_no_further_than_told(void **state)
+TEST(reads_no_further_than_told)
 {
     uint64_t size;
 
     assert_int_equal(size_parse("1024m", 4, &size), 0);
     assert_int_equal(size, 1024);
     assert_int_equal(size_parse("1", 0, &size), -EINVAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_objects),
-        cmocka_unit_test(unsound_objects),
-        cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(nodes_are_bounded),
-        cmocka_unit_test(duplicate_keys_are_found),
-        cmocka_unit_test(keys_are_bounded),
-        cmocka_unit_test(messages_are_decoded),
-        cmocka_unit_test(any_sound_encoding_of_the_envelope_will_do),
-        cmocka_unit_test(the_deepest_message_is_decoded),
-        cmocka_unit_test(unknown_kinds_are_let_through),
-        cmocka_unit_test(refusals_keep_the_id),
-        cmocka_unit_test(cut_and_flipped),
-        cmocka_unit_test(writes_smallest_encodings),
-        cmocka_unit_test(text_is_always_utf8),
-        cmocka_unit_test(failed_write_leaves_nothing),
-        cmocka_unit_test(good_sizes),
-        cmocka_unit_test(bad_sizes),
-        cmocka_unit_test(reads_no_further_than_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void stays_failed(void)
         stays_failed();                                                                                      \
     } while (0)
 
-static void our_side_of_the_handshake(void **state)
+TEST_WITH(our_side_of_the_handshake, set_up, tear_down)
 {
     static const char expected[] =
         "\xff\0\0\0\0\0\0\0\0\x7f\3\0NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" /* to as-server */
@@ -82,7 +82,7 @@ static void our_side_of_the_handshake(void **state)
 }
 
 /* However the bytes are cut, the same messages come out. */
-static void byte_by_byte(void **state)
+TEST_WITH(byte_by_byte, set_up, tear_down)
 {
     static const char frames[] = READY_ROUTER "\0\2hi\2\0\0\0\0\0\0\0\5hello\0\0";
     static const char *const expected[] = {"hi", "hello", ""};
@@ -103,7 +103,7 @@ static void byte_by_byte(void **state)
     assert_int_equal(t.in.size, 0);
 }
 
-static void all_at_once(void **state)
+TEST_WITH(all_at_once, set_up, tear_down)
 {
     static const char frames[] = READY_ROUTER "\0\2hi\4\5\4NOPE\0\3you";
 
@@ -120,7 +120,7 @@ static void all_at_once(void **state)
     assert_int_equal(zmtp_next(&t.zmtp, &t.in, &t.out, &t.frame), 0);
 }
 
-static void foreign_greetings_are_refused(void **state)
+TEST_WITH(foreign_greetings_are_refused, NULL, tear_down)
 {
     static const struct {
         size_t at;
@@ -140,7 +140,7 @@ static void foreign_greetings_are_refused(void **state)
     assert_refused(FEED("H"), -EPROTO); /* an HTTP server, say, need not send 64 bytes */
 }
 
-static void later_minor_and_major_versions_are_taken(void **state)
+TEST_WITH(later_minor_and_major_versions_are_taken, set_up, tear_down)
 {
     char later[64];
 
@@ -150,7 +150,7 @@ static void later_minor_and_major_versions_are_taken(void **state)
     assert_int_equal(t.zmtp.state, ZMTP_HANDSHAKE);
 }
 
-static void bad_handshakes_are_refused(void **state)
+TEST_WITH(bad_handshakes_are_refused, NULL, tear_down)
 {
     static const struct {
         const char *bytes;
@@ -185,14 +185,14 @@ static void bad_handshakes_are_refused(void **state)
     assert_refused(FEED("\6\0\0\0\0\0\0\x10\0"), -EMSGSIZE);
 }
 
-static void long_form_and_other_case_of_ready(void **state)
+TEST_WITH(long_form_and_other_case_of_ready, set_up, tear_down)
 {
     assert_int_equal(feed(greeting, sizeof(greeting)), 0);
     assert_int_equal(FEED("\6\0\0\0\0\0\0\0\x23\5READY\1x\0\0\0\1y\13SOCKET-type\0\0\0\6ROUTER"), 0);
     assert_int_equal(t.zmtp.state, ZMTP_READY);
 }
 
-static void frames_up_to_the_limit(void **state)
+TEST_WITH(frames_up_to_the_limit, set_up_ready, tear_down)
 {
     char payload[MAX_FRAME] = {0};
 
@@ -204,32 +204,32 @@ static void frames_up_to_the_limit(void **state)
     assert_refused(FEED("\2\0\0\0\0\0\0\3\xe9"), -EMSGSIZE);
 }
 
-static void huge_frames_are_refused_from_the_header(void **state)
+TEST_WITH(huge_frames_are_refused_from_the_header, set_up_ready, tear_down)
 {
     assert_refused(FEED("\2\xff\xff\xff\xff\xff\xff\xff\xff"), -EMSGSIZE);
 }
 
-static void multipart_is_refused(void **state)
+TEST_WITH(multipart_is_refused, set_up_ready, tear_down)
 {
     assert_refused(FEED("\1"), -EPROTO);
 }
 
-static void long_multipart_is_refused(void **state)
+TEST_WITH(long_multipart_is_refused, set_up_ready, tear_down)
 {
     assert_refused(FEED("\3\0\0\0\0\0\0\0\0"), -EPROTO);
 }
 
-static void reserved_bits_are_refused(void **state)
+TEST_WITH(reserved_bits_are_refused, set_up_ready, tear_down)
 {
     assert_refused(FEED("\x08\0"), -EPROTO);
 }
 
-static void command_with_more_is_refused(void **state)
+TEST_WITH(command_with_more_is_refused, set_up_ready, tear_down)
 {
     assert_refused(FEED("\5\6\5READY"), -EPROTO);
 }
 
-static void ping_gets_pong(void **state)
+TEST_WITH(ping_gets_pong, set_up_ready, tear_down)
 {
     assert_int_equal(FEED("\4\12\4PING\0\x64"
                           "abc\4\7\4PING\0\0"),
@@ -239,14 +239,14 @@ static void ping_gets_pong(void **state)
     assert_refused(FEED("\4\6\4PING\0"), -EPROTO); /* no time to live */
 }
 
-static void long_ping_context_is_refused(void **state)
+TEST_WITH(long_ping_context_is_refused, set_up_ready, tear_down)
 {
     assert_refused(FEED("\4\x18\4PING\0\0"
                         "0123456789abcdefg"),
                    -EPROTO);
 }
 
-static void later_commands_are_ignored(void **state)
+TEST_WITH(later_commands_are_ignored, set_up_ready, tear_down)
 {
     assert_int_equal(FEED("\4\6\5READY\4\11\4JUNKabcd\4\1\0\0\2hi"), 1);
     assert_int_equal(t.frame.size, 2);
@@ -255,7 +255,7 @@ static void later_commands_are_ignored(void **state)
     assert_refused(FEED("\6\0\0\0\0\0\0\x10\0"), -EMSGSIZE);
 }
 
-static void frames_are_written_in_the_long_form(void **state)
+TEST_WITH(frames_are_written_in_the_long_form, set_up_ready, tear_down)
 {
     size_t first, second, third;
 
@@ -271,7 +271,7 @@ static void frames_are_written_in_the_long_form(void **state)
     assert_memory_equal(buf_head(&t.out), "\2\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\5hello", 23);
 }
 
-static void a_full_buffer_is_an_error(void **state)
+TEST_WITH(a_full_buffer_is_an_error, set_up_ready, tear_down)
 {
     size_t mark = 4711;
 
@@ -281,32 +281,4 @@ static void a_full_buffer_is_an_error(void **state)
     assert_refused(FEED("\4\12\4PING\0\x64"
                         "abc"),
                    -ENOBUFS);
-}
-
-#define NEW(name)   cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define READY(name) cmocka_unit_test_setup_teardown(name, set_up_ready, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        NEW(our_side_of_the_handshake),
-        NEW(byte_by_byte),
-        NEW(all_at_once),
-        cmocka_unit_test_teardown(foreign_greetings_are_refused, tear_down),
-        NEW(later_minor_and_major_versions_are_taken),
-        cmocka_unit_test_teardown(bad_handshakes_are_refused, tear_down),
-        NEW(long_form_and_other_case_of_ready),
-        READY(frames_up_to_the_limit),
-        READY(huge_frames_are_refused_from_the_header),
-        READY(multipart_is_refused),
-        READY(long_multipart_is_refused),
-        READY(reserved_bits_are_refused),
-        READY(command_with_more_is_refused),
-        READY(ping_gets_pong),
-        READY(long_ping_context_is_refused),
-        READY(later_commands_are_ignored),
-        READY(frames_are_written_in_the_long_form),
-        READY(a_full_buffer_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

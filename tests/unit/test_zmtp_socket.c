@@ -175,7 +175,7 @@ static void assert_lost(int error)
     assert_int_equal(count_descriptors(), t.before - 1);
 }
 
-static void none_to_take(void **state)
+TEST_WITH(none_to_take, set_up, tear_down)
 {
     open_taking(true);
     SAY(FRAME);
@@ -183,7 +183,7 @@ static void none_to_take(void **state)
     assert_int_equal(zmtp_socket_take_passed(&t.socket), -1);
 }
 
-static void in_their_order(void **state)
+TEST_WITH(in_their_order, set_up, tear_down)
 {
     open_taking(true);
     pass_up_to(ZMTP_PASSED);
@@ -196,7 +196,7 @@ static void in_their_order(void **state)
     assert_none_leaked();
 }
 
-static void taken_where_its_message_comes(void **state)
+TEST_WITH(taken_where_its_message_comes, set_up, tear_down)
 {
     open_taking(true);
     t.take = true;
@@ -210,7 +210,7 @@ static void taken_where_its_message_comes(void **state)
     assert_none_leaked();
 }
 
-static void taken_ones_make_room(void **state)
+TEST_WITH(taken_ones_make_room, set_up, tear_down)
 {
     open_taking(true);
     for (int round = 0; round < 4; round++) {
@@ -223,7 +223,7 @@ static void taken_ones_make_room(void **state)
     assert_none_leaked();
 }
 
-static void too_many(void **state)
+TEST_WITH(too_many, set_up, tear_down)
 {
     open_taking(true);
     pass_up_to(ZMTP_PASSED + 1);
@@ -231,7 +231,7 @@ static void too_many(void **state)
     assert_lost(-EPROTO);
 }
 
-static void closed_before_they_are_taken(void **state)
+TEST_WITH(closed_before_they_are_taken, set_up, tear_down)
 {
     open_taking(true);
     pass_up_to(5);
@@ -242,7 +242,7 @@ static void closed_before_they_are_taken(void **state)
     assert_int_equal(count_descriptors(), t.before - 1);
 }
 
-static void the_peer_goes_before_they_are_taken(void **state)
+TEST_WITH(the_peer_goes_before_they_are_taken, set_up, tear_down)
 {
     open_taking(true);
     pass_up_to(5);
@@ -252,7 +252,7 @@ static void the_peer_goes_before_they_are_taken(void **state)
     assert_lost(-ECONNRESET);
 }
 
-static void beside_what_is_no_zmtp(void **state)
+TEST_WITH(beside_what_is_no_zmtp, set_up, tear_down)
 {
     int fd = make_passed(1);
 
@@ -263,7 +263,7 @@ static void beside_what_is_no_zmtp(void **state)
     close(fd);
 }
 
-static void none_for_whom_takes_none(void **state)
+TEST_WITH(none_for_whom_takes_none, set_up, tear_down)
 {
     open_taking(false);
     pass_up_to(ZMTP_PASSED + 1);
@@ -275,7 +275,7 @@ static void none_for_whom_takes_none(void **state)
 }
 
 /* Several at once, as ours never passes them: the first is taken, or none. */
-static void several_beside_one_byte(void **state)
+TEST_WITH(several_beside_one_byte, set_up, tear_down)
 {
     union {
         struct cmsghdr header;
@@ -302,24 +302,4 @@ static void several_beside_one_byte(void **state)
     }
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         close(fds[i]);
-}
-
-#define SOCKET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOCKET_TEST(none_to_take),
-        SOCKET_TEST(in_their_order),
-        SOCKET_TEST(taken_where_its_message_comes),
-        SOCKET_TEST(taken_ones_make_room),
-        SOCKET_TEST(too_many),
-        SOCKET_TEST(closed_before_they_are_taken),
-        SOCKET_TEST(the_peer_goes_before_they_are_taken),
-        SOCKET_TEST(beside_what_is_no_zmtp),
-        SOCKET_TEST(none_for_whom_takes_none),
-        SOCKET_TEST(several_beside_one_byte),
-    };
-
-    return cmocka_run_group_tests_name("zmtp_socket", tests, NULL, NULL);
 }
