@@ -88,3 +88,20 @@ def test_one_that_ended_while_no_controller_was_there(host):
     host.limpetd.start()
     gone(host.client, "a")
     assert told(session)[0] == "a"
+
+
+def test_its_results_are_there_for_their_time(host):
+    """To the controllers after it too, whatever else is found among them."""
+    with host.client.open("old") as old, host.client.open("new") as new:
+        runs = [session.run("6 * 7").run_id for session in (old, new)]
+    ended = host.path("ended")
+    os.utime(os.path.join(ended, old.instance), (1e9, 1e9))
+    for name in ("00000000000000aa.new", "00000000000000bb"):
+        with open(os.path.join(ended, name), "w") as file:
+            file.write("garbage")
+    for _ in range(2):
+        host.again()
+        assert host.client.result(runs[1]).result == "42"
+        with pytest.raises(limpet.NoSuchRun):
+            host.client.result(runs[0])
+        assert set(os.listdir(ended)) == {new.instance, "00000000000000bb"}

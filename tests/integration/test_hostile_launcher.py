@@ -44,6 +44,10 @@ def question(kind, body, fds=0):
     return say
 
 
+def packages(name, of=None):
+    return lambda puppets, puppet, fd: question("PACKAGES", {"container": of or puppets.container(), "packages": name})(puppets, puppet, fd)
+
+
 def frame(data, fds=0, **header):
     return lambda puppets, puppet, fd: send_frame(puppet.launcher, data, [fd] * fds, **header)
 
@@ -69,6 +73,21 @@ DEMANDS = {
     "no processors": spec(cpus=0.0),
     "processors that are no number": spec(cpus=float("nan")),
     "files of any size": spec(largest_file=BIG),
+    "a container below": spec(container="limpet-../../../../../x"),
+    "a container too short": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, container=puppets.container("0" * 15))),
+    "a container with a path": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, container=puppets.container("../../../../../x"))),
+    "no directory": spec(directory=""),
+    "a hidden directory": spec(directory=".limpet"),
+    "a directory of two lines": spec(directory="a\nb"),
+    "a directory that is not ASCII": spec(directory="é"),
+    "no link": spec(link=""),
+    "a hidden link": spec(link=".limpet"),
+    "no network at all": spec(network=""),
+    "half a network": spec(network="hos"),
+    "too little memory": spec(memory=64 * MIB - 1),
+    "more processes than can be": spec(pids=1 << 40),
+    "processors below none": spec(cpus=-1.0),
+    "processors beyond": spec(cpus=1e9),
     "a label with an escape": spec(session="\x1b[2J"),
     "privileges": spec(privileged=True),
     "mounts": spec(mounts=["/:/host"]),
@@ -79,7 +98,14 @@ DEMANDS = {
     "eight descriptors": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, data=True), [fd] * 8),
     "a hundred descriptors": lambda puppets, puppet, fd: puppet.say("CREATE", container(puppets, data=True), [fd] * 100),
     "adopts another's": lambda puppets, puppet, fd: puppet.say("ADOPT", container(puppets, container="limpet-deadbeef-" + "0" * 16)),
+    "packages above": packages(".."),
+    "packages of the host": packages("/" + "0" * 63),
+    "packages with a path": packages("0" * 31 + "/" + "0" * 32),
+    "packages in capitals": packages("A" * 64),
+    "packages too long": packages("0" * 65),
+    "packages of another's container": packages("0" * 64, "limpet-deadbeef-" + "0" * 16),
     "removes another's": lambda puppets, puppet, fd: puppet.say("REMOVE", {"container": "limpet-deadbeef-" + "0" * 16}),
+    "removes with options": lambda puppets, puppet, fd: puppet.say("REMOVE", container(puppets)),
     "leaves what is not there": lambda puppets, puppet, fd: puppet.say("LEAVE", {"container": puppets.container()}),
     "a disk": question("DISK", {"directory": "mine", "bytes": 64 * MIB, "files": 10000}),
     "a disk away": question("DETACH", {"directory": "mine"}),

@@ -79,20 +79,6 @@ TEST(test_data_is_readonly_all_the_way_down)
 
 #define TEXT(s) (s), sizeof(s) - 1
 
-TEST(test_message)
-{
-    char message[40];
-
-    docker_json_message(TEXT("{\"message\":\"No such image: x\"}"), message, sizeof(message));
-    assert_string_equal(message, "No such image: x");
-    docker_json_message(TEXT("{\"message\":7}"), message, sizeof(message));
-    assert_string_equal(message, "{\"message\":7}");
-    docker_json_message(TEXT("<html>"), message, sizeof(message));
-    assert_string_equal(message, "<html>");
-    docker_json_message(NULL, 0, message, sizeof(message));
-    assert_string_equal(message, "");
-}
-
 TEST(test_state)
 {
     DockerState container;
@@ -118,58 +104,4 @@ TEST(test_state)
     assert_true(docker_json_state(TEXT("{\"State\":[]}"), &container) < 0);
     assert_true(docker_json_state(TEXT("[]"), &container) < 0);
     assert_true(docker_json_state(TEXT(""), &container) < 0);
-}
-
-TEST(test_exit_code)
-{
-    int code = 0;
-
-    assert_int_equal(docker_json_exit_code(TEXT("{\"Error\":null,\"StatusCode\":137}"), &code), 0);
-    assert_int_equal(code, 137);
-    assert_true(docker_json_exit_code(TEXT("{\"StatusCode\":\"137\"}"), &code) < 0);
-    assert_true(docker_json_exit_code(TEXT("{"), &code) < 0);
-}
-
-static void collect(void *userdata, const char *name, const char *session_dir, const char *tmp_dir)
-{
-    char *text = userdata;
-
-    snprintf(text + strlen(text), 200 - strlen(text), "%s|%s|%s;", name, session_dir ? session_dir : "-",
-             tmp_dir ? tmp_dir : "-");
-}
-
-TEST(test_list)
-{
-    char found[200] = "";
-
-    assert_int_equal(
-        docker_json_list(
-            TEXT("[{\"Names\":[\"/a\"],\"Mounts\":[{\"Destination\":\"/data\",\"Source\":\"/x\"},"
-                 "{\"Destination\":\"/session\",\"Source\":\"/s\"},{\"Destination\":\"/tmp\",\"Source\":\"/"
-                 "t\"}]},"
-                 "{\"Names\":[\"/b\"],\"Mounts\":null}, {\"Names\":[]}, {\"Names\":[\"/\"]}, 7]"),
-            collect, found),
-        0);
-    assert_string_equal(found, "a|/s|/t;b|-|-;");
-    assert_true(docker_json_list(TEXT("{\"message\":\"x\"}"), collect, found) < 0);
-}
-
-TEST(test_info)
-{
-    DockerInfo info;
-
-    assert_int_equal(
-        docker_json_info(
-            TEXT("{\"ServerVersion\":\"20.10.24\",\"CgroupDriver\":\"cgroupfs\","
-                 "\"MemoryLimit\":true,\"PidsLimit\":true,\"SecurityOptions\":[\"name=apparmor\","
-                 "\"name=seccomp,profile=default\"]}"),
-            &info),
-        0);
-    assert_true(info.seccomp && info.memory_limit && info.pids_limit);
-    assert_false(info.swap_limit || info.live_restore);
-    assert_string_equal(info.version, "20.10.24");
-    assert_string_equal(info.cgroup_version, "1");
-    assert_int_equal(docker_json_info(TEXT("{\"SecurityOptions\":[\"seccomp\",7,null]}"), &info), 0);
-    assert_false(info.seccomp);
-    assert_true(docker_json_info(TEXT("null"), &info) < 0);
 }

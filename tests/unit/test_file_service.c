@@ -282,25 +282,6 @@ TEST_WITH(test_removing_delays_no_publishing, set_up, tear_down)
     }
 }
 
-TEST_WITH(test_ids_lead_nowhere, set_up, tear_down)
-{
-    static const char *const ids[] = {"..", ".", "", "../elsewhere", "a/b", "/etc", ".hidden"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-        assert_int_equal(PREPARE(ids[i], .as = text_of("x")), ERR_BAD_REQUEST);
-        assert_int_equal(PREPARE("x", .as = text_of(ids[i])), ERR_BAD_REQUEST);
-        assert_int_equal(PREPARE("x", .template = text_of(ids[i])), ERR_BAD_REQUEST);
-        assert_int_equal(ADOPT(ids[i], .as = text_of("x")), ERR_BAD_REQUEST);
-        assert_int_equal(ASK(REMOVE, .id = text_of(ids[i])), ERR_BAD_REQUEST);
-    }
-    assert_int_equal(PREPARE("~spare"), ERR_NONE);
-    for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-        assert_int_equal(ASK(CLAIM, .id = text_of("~spare"), .as = text_of(ids[i]), .reader = NO_UINT,
-                             .bytes = 1 << 20, .files = 100),
-                         ERR_BAD_REQUEST);
-    assert_int_equal(ASK(REMOVE, .id = text_of("~spare")), ERR_NONE);
-}
-
 TEST_WITH(test_what_is_not_there, set_up, tear_down)
 {
     Text none = text_of("none");
@@ -327,76 +308,4 @@ TEST_WITH(test_preparing, set_up, tear_down)
     while (answered.n == 0)
         loop_run(loop);
     assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
-}
-
-TEST_WITH(test_nothing_twice, set_up, tear_down)
-{
-    Text one = text_of("one");
-
-    make_session("one");
-    assert_int_equal(PREPARE("one", .as = one), ERR_BUSY);
-    assert_int_equal(ADOPT("one", .as = one), ERR_BUSY);
-    assert_int_equal(ASK(CLAIM, .id = one, .as = one, .reader = NO_UINT, .bytes = 1, .files = 1),
-                     ERR_BAD_REQUEST);
-}
-
-TEST_WITH(test_paths_stay_below, set_up, tear_down)
-{
-    static const char *const paths[] = {"../x", "/etc/passwd", "a/../../x", "link/x", ".limpet/x"};
-    Text one = text_of("one");
-
-    make_session("one");
-    assert_int_equal(symlink(state_dir, path_of("sessions/one/files/link")), 0);
-    for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-        assert_int_not_equal(
-            ASK(PUT, .id = one, .path = text_of(paths[i]), .data = text_of("z"), .last = true), ERR_NONE);
-    assert_false(exists("x"));
-    write_file("secret", "s");
-    assert_int_equal(ASK(GET, .id = one, .path = text_of("link/secret"), .size = 1), ERR_NO_SUCH_FILE);
-    assert_int_equal(mkfifo(path_of("sessions/one/files/pipe"), 0666), 0);
-    assert_int_equal(ASK(GET, .id = one, .path = text_of("pipe"), .size = 1), ERR_NO_SUCH_FILE);
-}
-
-TEST_WITH(test_numbers, set_up, tear_down)
-{
-    Text one = text_of("one");
-
-    make_session("one");
-    assert_int_equal(
-        ASK(PREPARE, .id = text_of("two"), .reader = NO_UINT, .bytes = UINT64_MAX - 1, .files = 1),
-        ERR_BAD_REQUEST);
-    assert_int_equal(
-        ASK(PREPARE, .id = text_of("two"), .reader = NO_UINT, .disk = true, .bytes = 8 << 20, .files = 1000),
-        ERR_BAD_REQUEST); /* there are none here */
-    assert_int_equal(ASK(GET, .id = one, .path = text_of("x"), .size = UINT64_MAX - 1), ERR_BAD_REQUEST);
-    assert_int_not_equal(
-        ASK(PUT, .id = one, .path = text_of("x"), .offset = UINT64_MAX - 1, .data = text_of("z")), ERR_NONE);
-    write_file("sessions/one/files/x", "text");
-    assert_int_equal(
-        ASK(GET, .id = one, .path = text_of("x"), .offset = UINT64_MAX - 1, .size = LIMIT_FILE_CHUNK),
-        ERR_NONE);
-    assert_int_equal(ASK(TAKE, .id = one, .budget = 0), ERR_TOO_LARGE);
-    assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of("a/b"), .bytes = 1), ERR_BAD_REQUEST);
-    assert_int_equal(ASK(KEEP, .id = one, .checkpoint = text_of(".."), .bytes = 1), ERR_BAD_REQUEST);
-}
-
-/* A message of a kind that there is none of, and bytes that are no message at all. */
-TEST_WITH(test_what_is_no_request, set_up, tear_down)
-{
-    Problem problem = PROBLEM_NULL;
-    Buf bytes = BUF_NULL;
-
-    for (unsigned kind = 0; kind < 200; kind += kind == 1 ? JOB_KINDS - 1 : 1) {
-        answered.n = 0;
-        assert_int_equal(message_encode(&bytes, (MessageKind)kind, 7, JobOf, (&(JobOf){.id = text_of("x")})),
-                         0);
-        assert_int_equal(file_service_take(file_service, &bytes, &problem), 0);
-        assert_int_equal(answered.n, 1);
-        assert_int_equal(answered.id, 7);
-    }
-    answered.n = 0;
-    assert_int_equal(buf_append(&bytes, "\x93\x01\x02\x03", 4), 0);
-    assert_true(file_service_take(file_service, &bytes, &problem) < 0);
-    assert_int_equal(file_service_take(file_service, &bytes, &problem), -EPROTO); /* none at all */
-    assert_int_equal(answered.n, 0);
 }

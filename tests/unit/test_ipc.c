@@ -203,21 +203,6 @@ static unsigned count_descriptors(void)
     return n;
 }
 
-TEST_WITH(test_what_is_no_message_ends_it, set_up_raw, tear_down_raw)
-{
-    send_frame(3, "\x94\x01\x07", 3, 0);
-    loop_run(loop);
-    assert_int_equal(near.lost, -EBADMSG);
-    assert_int_equal(near.messages, 0);
-}
-
-TEST_WITH(test_a_larger_frame_ends_it, set_up_raw, tear_down_raw)
-{
-    send_frame(IPC_MESSAGE_MAX + 1, "", 0, 0);
-    loop_run(loop);
-    assert_int_equal(near.lost, -EMSGSIZE);
-}
-
 TEST_WITH(test_more_descriptors_end_it_and_are_closed, set_up_raw, tear_down_raw)
 {
     unsigned before = count_descriptors();
@@ -226,13 +211,6 @@ TEST_WITH(test_more_descriptors_end_it_and_are_closed, set_up_raw, tear_down_raw
     loop_run(loop);
     assert_int_equal(near.lost, -EBADMSG);
     assert_int_equal(count_descriptors(), before - 1); /* that of the Ipc */
-}
-
-TEST_WITH(test_an_empty_frame_ends_it, set_up_raw, tear_down_raw)
-{
-    send_frame(0, "", 0, 3);
-    loop_run(loop);
-    assert_int_equal(near.lost, -EBADMSG);
 }
 
 TEST_WITH(test_what_the_receiver_refuses_ends_it, set_up, tear_down)
@@ -373,22 +351,6 @@ TEST_WITH(test_an_answer_that_is_no_message, set_up, tear_down)
     assert_int_equal(write(far.kept, "\1\0\0\0\0\0\0\0\xc1", 9), 9);
     loop_run(loop);
     assert_int_equal(later.error, -EBADMSG);
-}
-
-/* An answer goes to nobody whom the peer has talked to in our name. */
-TEST_WITH(test_answers_go_to_sockets_of_the_peer_alone, set_up, tear_down)
-{
-    MsgTarget body = {.session = text_of("because")};
-    int packets[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), ends[2];
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, packets), 0);
-    assert_int_equal(ipc_pair(ends), 0);
-    assert_int_equal(ipc_answer(packets[0], getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(ipc_answer(null, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(ipc_answer(ends[0], getpid() + 1, KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    assert_int_equal(ipc_answer(-1, getpid(), KIND, SCHEMA(MsgTarget), &body, NULL, 0), -EBADMSG);
-    close(packets[1]);
-    close(ends[1]);
 }
 
 /* Answers what the controller asks first, and is gone: before the answer, or the controller may ask so much
