@@ -1,4 +1,4 @@
-"""State as a user of the Python client has it, with both clients, also when the controller is killed."""
+"""State as a user of the Python client has it; and, with both clients, when the controller is killed."""
 
 import os
 import select
@@ -14,18 +14,6 @@ from tests.python import both
 from tests.support.limpetd import controllers
 
 SEGFAULT = "import ctypes; ctypes.string_at(0)"
-
-
-@pytest.fixture(params=both.KINDS)
-def client(request, limpetd):
-    with both.client(request.param, limpetd.socket, autostart=False) as client:
-        yield client
-
-
-@pytest.fixture
-def session(client, name):
-    with client.open(name) as session:
-        yield session
 
 
 def value(session, name):
@@ -203,6 +191,8 @@ def test_try_each(client, session):
     assert [kept.name for kept in session.checkpoints() if kept.name] == []
     session.commit(1)
     assert value(session, "x") == "[0, 2]" and open_names(client, session.name) == {session.name}
+    with pytest.raises(limpet.BadRequest, match="no candidate 0"):
+        session.commit(0)
 
 
 def test_no_candidate_is_taken(client, session):

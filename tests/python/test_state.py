@@ -217,15 +217,6 @@ def test_each_candidate_runs_in_a_branch_of_one_checkpoint(session, controller, 
     assert len(controller.bodies("checkpoint")) == 1 and branches.kept == []
 
 
-@pytest.mark.parametrize("chosen", [0, 2])
-def test_the_chosen_candidate_is_committed_and_the_others_end(session, branches, chosen):
-    results = session.try_each(["1", "2", "3"])
-    assert session.commit(chosen) == limpet.Committed(execution_count=4, epoch=2)
-    assert branches.committed == [results[chosen].session] and branches.open == []
-    with pytest.raises(limpet.BadRequest, match="no candidate 0"):
-        session.commit(0)
-
-
 def test_a_candidate_may_be_named(session, branches):
     results = session.try_each(["1", "2"])
     session.commit(results[1].session)
@@ -239,13 +230,6 @@ def test_another_branch_may_be_committed_in_between(session, controller, branche
     assert len(branches.open) == 2
     session.commit(1)
     assert branches.open == []
-
-
-def test_no_candidate_is_committed(session, branches):
-    session.try_each(["1", "2"])
-    assert session.commit(None) is None
-    assert branches.open == branches.committed == []
-    assert session.commit(None) is None
 
 
 @pytest.mark.parametrize("number", [-1, 2])

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import logging
-import threading
 
 import limpet
 import pytest
@@ -15,7 +14,6 @@ from .asker import call
 @pytest.fixture(params=both.KINDS)
 def client(request, controller):
     with both.client(request.param, controller.path, reconnect_timeout=5) as client:
-        client.kind = request.param
         yield client
 
 
@@ -28,15 +26,6 @@ def run(session, controller, *questions, at_once=False, **options):
     cell = asker.Cell(controller, *questions, at_once=at_once)
     session.run("code", **options)
     return cell
-
-
-def test_a_call_and_its_result(session, controller):
-    def search(text, count=3, *, exact=False):
-        return {"text": text, "found": [count, exact, None, 1.5, b"\0"]}
-
-    cell = run(session, controller, call("search", "shells", exact=True), tools={"search": search})
-    assert cell.value() == {"text": "shells", "found": [3, True, None, 1.5, b"\0"]}
-    assert cell.request.body["asks"] == "pause"
 
 
 def test_without_tools_nothing_is_asked(session, controller):
@@ -299,19 +288,6 @@ def test_approval_by_a_coroutine(session, controller):
     assert cell.value(1) == "yes" and cell.error(2)[0] == "PermissionError"
 
 
-def test_questions_are_answered_side_by_side(session, controller):
-    """Each of them waits for all the others."""
-    barrier = threading.Barrier(16, timeout=30)
-    cell = run(
-        session,
-        controller,
-        *[call("meet", n) for n in range(16)],
-        at_once=True,
-        tools={"meet": lambda n: (barrier.wait(), n)[1]},
-    )
-    assert [cell.value(number) for number in range(1, 17)] == list(range(16))
-
-
 def test_people_are_asked_one_thing_at_a_time_and_in_order(session, controller):
     asking, order = [], []
 
@@ -368,20 +344,6 @@ def test_input_that_is_not_to_be_shown(session, controller):
 def test_input_without_on_input_ends(session, controller):
     cell = run(session, controller, ("input", "? ", None), tools={"f": print})
     assert cell.value() is None
-
-
-def test_tools_may_use_the_client(session, client, controller, tmp_path):
-    """Not the asyncio one: its loop waits for the call in this test."""
-    if client.kind == "asyncio":
-        pytest.skip("a function in a thread has no loop")
-    controller.on("put", lambda request: request.reply(size=1))
-
-    def fetch():
-        session.put(b"x", "big")
-        return "/session/big"
-
-    cell = run(session, controller, call("fetch"), tools={"fetch": fetch})
-    assert cell.value() == "/session/big" and controller.bodies("put")[0]["data"] == b"x"
 
 
 def test_logging_is_quiet_when_nothing_fails(session, controller, caplog):
