@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -321,7 +322,7 @@ void arena_install(void)
 
 #define FILE_NAME "/proc/self/oom_score_adj"
 #define MOST      1000
-#define LIVE      100 /* above checkpoints that somebody asked for */
+#define LIVE      20 /* above checkpoints that somebody asked for */
 
 static struct {
     uint64_t memory;
@@ -434,6 +435,19 @@ int posix_spawnp(pid_t *ret, const char *file, const posix_spawn_file_actions_t 
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
     return spawn("posix_spawnp", ret, file, actions, attributes, arguments, environment);
+}
+
+/* The shell says it itself, as the C library starts it past all of these. */
+int system(const char *command)
+{
+    static const char first[] = "echo 1000 2>/dev/null >/proc/self/oom_score_adj; ";
+    int (*real)(const char *);
+    _cleanup_(freep) char *both = command ? malloc(sizeof(first) + strlen(command)) : NULL;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "system");
+    if (both)
+        stpcpy(stpcpy(both, first), command);
+    return real(both ? both : command);
 }
 
 /* The C library's allocator, within the memory that the process may hold. Everything in the process finds

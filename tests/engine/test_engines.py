@@ -36,7 +36,7 @@ def test_identity(host):
     assert int(status["CapInh:"][0], 16) & ~int(CAPABILITIES, 16) == 0
     assert status["NoNewPrivs:"] == ["1"] and status["Seccomp:"] == ["2"]
     assert report["hostname"] == ["sandbox"] and report["pid"] == ["1"] and report["cwd"] == ["/"]
-    assert report["oom_score_adj"] == ["200"]
+    assert report["oom_score_adj"] == ["50"]
 
 
 def test_nothing_is_inherited_from_the_controller(host):

@@ -355,7 +355,8 @@ if pid == 0:
     os.write(writer, open(FILE, "rb").read())
     os._exit(0)
 os.waitpid(pid, 0)
-[*started, os.read(reader, 16).decode()]"""
+assert os.system(f"cat {FILE} > score") == 0
+[*started, os.read(reader, 16).decode(), open("score").read()]"""
 
 
 @pytest.mark.parametrize("prepare", [become_limited, int], ids=["user", "root"])
@@ -370,7 +371,7 @@ def test_whom_the_kernel_takes_when_memory_runs_out(tmp_path, prepare):
         kept, automatic = interpreter.checkpoint(), interpreter.checkpoint(automatic=True)
         assert score(kept) < score(interpreter) < score(automatic) <= 1000
         assert score(automatic.restore()) == score(kept.restore()) == score(interpreter)
-        assert interpreter.value(SCORES_OF_CHILDREN) == ["1000\n"] * 3
+        assert interpreter.value(SCORES_OF_CHILDREN) == ["1000\n"] * 4
         before = score(interpreter)
         failed = interpreter.run("os.execvp('no-such-program', ['no-such-program'])").error
         assert (failed["name"], score(interpreter)) == ("FileNotFoundError", before)
