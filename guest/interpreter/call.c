@@ -196,6 +196,13 @@ void result_tell(PyObject *function)
     Py_XSETREF(told, Py_XNewRef(function));
 }
 
+static PyObject *formatter; /* gives a value its text; NULL: repr() does */
+
+void result_format(PyObject *function)
+{
+    Py_XSETREF(formatter, function == Py_None ? NULL : Py_NewRef(function));
+}
+
 static PyObject *before_cell, *after_cell; /* NULL where nobody wants to know */
 
 void cells_tell(PyObject *before, PyObject *after)
@@ -277,12 +284,19 @@ static int tell(PyObject *value, uint64_t execution_count)
     return done ? 0 : -1;
 }
 
+static PyObject *format(PyObject *value)
+{
+    _pyref_ PyObject *text = formatter ? PyObject_CallOneArg(formatter, value) : result_repr(value);
+
+    return text && !PyUnicode_Check(text) ? result_repr(value) : take(text);
+}
+
 static PyObject *show(PyObject *value, uint64_t execution_count)
 {
     if (keep_last(value) < 0 || tell(value, execution_count) < 0)
         return NULL;
 
-    _pyref_ PyObject *text = result_repr(value);
+    _pyref_ PyObject *text = format(value);
 
     if (!text || (!is_plain(value) && display(value, text) < 0))
         return NULL;

@@ -26,6 +26,9 @@ PyObject *result_repr(PyObject *value);
 /* From now on each value is given to this as well: function(execution_count, value). */
 void result_tell(PyObject *function);
 
+/* From now on function(value) gives the text of a result; None: repr() does again. */
+void result_format(PyObject *function);
+
 /* From now on these are called before and after each cell; what they raise is dropped. */
 void cells_tell(PyObject *before, PyObject *after);
 

@@ -53,6 +53,13 @@ static PyObject *tell_results(PyObject *module, PyObject *function)
     Py_RETURN_NONE;
 }
 
+/* format_results(function), see call.h. */
+static PyObject *format_results(PyObject *module, PyObject *function)
+{
+    result_format(function);
+    Py_RETURN_NONE;
+}
+
 /* tell_cells(before, after), see call.h. */
 static PyObject *tell_cells(PyObject *module, PyObject *args)
 {
@@ -119,6 +126,7 @@ static PyObject *character_size(PyObject *module, PyObject *text)
 static PyMethodDef methods[] = {
     {"send_display", send_display, METH_VARARGS, NULL},
     {"safe_repr", safe_repr, METH_O, NULL},
+    {"format_results", format_results, METH_O, NULL},
     {"tell_cells", tell_cells, METH_VARARGS, NULL},
     {"tell_results", tell_results, METH_O, NULL},
     {"displayhook", result_displayhook, METH_O, NULL},

@@ -40,6 +40,12 @@ class TestTime:
         code = "%%time\nimport asyncio\nawait asyncio.sleep(0, 'waited')"
         assert notebook.run(code).result == "'waited'"
 
+    def test_precision(self, notebook):
+        notebook.run("%precision 3")
+        assert notebook.run("[1 / 3]").result == "[0.333]"
+        notebook.run("%precision")
+        assert notebook.run("1 / 3").result == "0.3333333333333333"
+
     def test_timeit(self, notebook):
         notebook.run("runs = []")
         cell = notebook.run("%timeit -n 3 -r2 runs.append('{x} $y')")

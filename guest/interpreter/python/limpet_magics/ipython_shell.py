@@ -132,7 +132,17 @@ class Shell(InteractiveShell):
     def run_line_magic(self, magic_name, line, _stack_depth=1):
         if magic_name == "config" and line.lstrip().startswith("InlineBackend"):
             return commands.note(f"%config {line} is ignored: figures are shown as pictures")
-        return self.run_magic(super().run_line_magic, magic_name, line)
+        value = self.run_magic(super().run_line_magic, magic_name, line)
+        if magic_name == "precision":
+            _limpet.format_results(self.text_of if self.plain_text.float_precision else None)
+        return value
+
+    @property
+    def plain_text(self):
+        return self.display_formatter.formatters["text/plain"]
+
+    def text_of(self, value):
+        return self.plain_text(value) or _limpet.safe_repr(value)
 
     def run_cell_magic(self, magic_name, line, cell):
         return self.run_magic(super().run_cell_magic, magic_name, line, cell)
