@@ -20,6 +20,7 @@ static const struct {
     {"limpet_runtime.errors", "describe", &runtime.describe_error},
     {"limpet_runtime.errors", "keep", &runtime.keep_error},
     {"limpet_runtime.hooks", "programs", &runtime.programs},
+    {"limpet_runtime.hooks", "end_results", &runtime.end_results},
     {"limpet_runtime.memory", "holders", &runtime.holders},
     {"limpet_runtime.namespace", "describe", &runtime.describe},
     {"limpet_runtime.namespace", "fingerprints", &runtime.fingerprints},

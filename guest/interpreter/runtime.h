@@ -23,6 +23,7 @@ typedef struct RuntimeObjects {
     PyObject *keep_error;
     PyObject *holders;
     PyObject *programs; /* weak references to what subprocess has started */
+    PyObject *end_results;
     PyObject *describe;
     PyObject *fingerprints;
     PyObject *listing;

@@ -76,6 +76,23 @@ def test_pool_says_that_it_does_not_run(session):
     session.run("pool.terminate()")
 
 
+def test_who_waits_for_work_of_a_pool_is_told(session):
+    session.run(START + """
+import threading
+pool, told = context.Pool(1), []
+one, all, each = pool.apply_async(time.sleep, (1000,)), pool.map_async(square, [1, 2]), pool.imap(square, [3])
+def wait():
+    try: one.get()
+    except mp.ProcessError as error: told.append(str(error))
+thread = threading.Thread(target=wait); thread.start()
+""")
+    copy = session.checkpoint().restore()
+    for wait in ("one.get()", "all.get()", "next(each)"):
+        assert copy.run(wait).error["name"] == "ProcessError"
+    assert copy.value("thread.join(), next(each, 'none'), len(told), one.successful()") == (None, "none", 1, False)
+    session.run("pool.terminate()")
+
+
 def test_server_is_started_anew(session):
     session.run(START + "server = mp.get_context('forkserver'); p = server.Process(target=time.sleep, args=(0,)); p.start(); p.join()")
     copy = session.checkpoint().restore()

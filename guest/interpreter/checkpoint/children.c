@@ -115,6 +115,7 @@ static void end_pool(PyObject *pool)
         return;
     set_text(pool, "_state", "TERMINATE");
     set_text(PyDict_GetItemString(dict, "_worker_handler"), "_state", "TERMINATE");
+    _pyref_ PyObject *done = runtime_call(runtime.end_results, 1, &pool);
 }
 
 /* Pools of processes have finalizers, which refer to them weakly. */

@@ -96,6 +96,23 @@ def adapt_subprocess(subprocess):
     kind.__new__ = __new__
 
 
+def end_results(pool):
+    """Whoever waits for work that a pool of processes had is told that nobody does it."""
+    from multiprocessing import ProcessError
+
+    error = ProcessError("the processes of the pool have ended, as this is a copy of the interpreter that does not have them")
+    for result in [*pool._cache.values()]:
+        if hasattr(result, "_event"):
+            result._success, result._value = False, error
+            result._event.set()
+        else:  # of imap()
+            with result._cond:
+                result._items.append((False, error))
+                result._length = result._index
+                result._cond.notify_all()
+    pool._cache.clear()
+
+
 # module: what to do before and after it is executed
 ADAPT = {
     "asyncio": (None, aio.adapt_asyncio),
