@@ -1,8 +1,14 @@
 """Exceptions as name, message and traceback."""
 
+import ctypes
+import os
+
 import pytest
 
+from .harness import Interpreter
+
 LIMIT_TRACEBACK = 256 << 10
+CLONE_NEWNET = 0x40000000
 
 
 def error(session, code):
@@ -261,3 +267,20 @@ def test_an_excepthook_is_called(session):
 
 def test_the_last_line_of_a_cell_is_marked_where_it_failed(session):
     assert "    {}['key']\n    ~~^^^^^^^\n" in session.run("{}['key']").error["traceback"]
+
+
+@pytest.mark.parametrize("code", ["!ls", "%timeit 1", "x = 1\n  \n%matplotlib inline"])
+def test_a_command_of_ipython_is_told_from_python(session, code):
+    failed = error(session, code)
+    assert failed["name"] == "SyntaxError" and "Commands of IPython are for notebooks" in failed["traceback"]
+
+
+@pytest.mark.parametrize("code", ["raise OSError(errno.ENETUNREACH, 'unreachable')", "import socket; raise socket.gaierror"])
+def test_no_network_is_told(tmp_path, code):
+    if os.geteuid() != 0:
+        pytest.skip("a network of its own takes root")
+    interpreter = Interpreter(tmp_path, prepare=lambda: ctypes.CDLL(None).unshare(CLONE_NEWNET))
+    try:
+        assert "This session has no network" in interpreter.run(f"import errno; {code}").error["traceback"]
+    finally:
+        interpreter.close()

@@ -1,5 +1,6 @@
 """Exceptions as text: what a user's code did, without the frames of the machinery around it."""
 
+import errno
 import linecache
 import os
 import sys
@@ -75,9 +76,13 @@ def missing(error):
 
 
 def is_cut_off(error):
-    """Whether a name of the network was looked up where there is none."""
-    looked_up = any((type(each).__module__, type(each).__name__) == ("socket", "gaierror") for each in causes(error))
-    if not looked_up or "http_proxy" in os.environ:
+    """Whether a name or an address of the network was asked for where there is none."""
+    asked = any(
+        (type(each).__module__, type(each).__name__) == ("socket", "gaierror")
+        or (isinstance(each, OSError) and each.errno == errno.ENETUNREACH)
+        for each in causes(error)
+    )
+    if not asked or "http_proxy" in os.environ:
         return False
     try:
         with open("/proc/net/dev", encoding="ascii") as file:
@@ -91,6 +96,8 @@ def advice(error):
     """What to do about an error that the sandbox explains, a package that is not there or a network: a sentence, or None."""
     if is_cut_off(error):
         return "This session has no network: open one with network={'allow': ['HOST']}, or put the data into this one from outside."
+    if isinstance(error, SyntaxError) and isinstance(error.text, str) and error.text.lstrip().startswith(("!", "%")):
+        return "Commands of IPython are for notebooks: subprocess.run() runs a program, session.install() adds a package."
     name = missing(error)
     if name is None or name in sys.stdlib_module_names or name.startswith("limpet"):
         return None
