@@ -240,8 +240,7 @@ const Command command_run = {
         "code; a second Ctrl-C stops waiting for it. If the variables were rolled back or lost, a line on\n"
         "standard error says so.\n"
         "\n"
-        "Exit status: 0 success, 1 error in the code, or what it gives sys.exit(); 124 timeout, 125 failure of the
-"
+        "Exit status: 0 success, 1 error in the code, or what it gives sys.exit(); 124 timeout, 125 failure of the\n"
         "sandbox, 130 interrupted, 137 interpreter lost (out of memory, killed, crashed, or by os._exit()).",
     .options = {run_options, ARRAY_SIZE(run_options)},
     .operands = {COMPLETE_FILE},
