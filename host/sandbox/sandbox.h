@@ -34,7 +34,7 @@ typedef enum SandboxAwaits {
     AWAITS_DATA = 4, /* of one that was a spare */
 } SandboxAwaits;
 
-/* Whether a container that cannot be had is made anew. */
+/* Container that cannot be had: how often it is made anew. */
 typedef enum SandboxRetry {
     RETRY_ONCE,
     RETRY_NEVER,   /* any more */
