@@ -24,7 +24,8 @@ void session_disk_empty(int parent);
 int session_disk_make_data(int scratch);
 
 /* Makes it in `session`, a handle on sessions/ID, with `files` and `scratch`. For a worker thread. 0, or a
- * negative errno, with the problem set where more is to be said; either way it is removed with the session. */
+ * negative errno, with the problem set where more is to be said; it is removed with the session either way.
+ */
 int session_disk_make(int session, DiskSize size, Problem *problem);
 
 /* Mounts one that was made there before the machine restarted, and was of a pinned session: after a check of
