@@ -98,6 +98,8 @@ def adapt_subprocess(subprocess):
 
 def end_results(pool):
     """Whoever waits for work that a pool of processes had is told that nobody does it."""
+    import itertools
+    import types
     from multiprocessing import ProcessError
 
     error = ProcessError("the processes of the pool have ended, as this is a copy of the interpreter that does not have them")
@@ -106,9 +108,9 @@ def end_results(pool):
             result._success, result._value = False, error
             result._event.set()
         else:  # of imap()
+            items = itertools.chain(result._items, itertools.repeat((False, error)))
             with result._cond:
-                result._items.append((False, error))
-                result._length = result._index
+                result._items = types.SimpleNamespace(popleft=items.__next__)
                 result._cond.notify_all()
     pool._cache.clear()
 
