@@ -15,8 +15,7 @@
 
 #define CGROUPS_NULL ((Cgroups){0})
 
-#define MOUNTINFO_LIMIT (4u << 20)
-#define FILE_LIMIT      (64u << 10)
+#define FILE_LIMIT (64u << 10)
 
 #define CPU_IDLE "cpu.idle"
 
@@ -79,6 +78,35 @@ static bool find_hierarchy(const char *mountinfo, const char *controller, Hierar
     return false;
 }
 
+static char *mounted;
+
+static void read_mounted(void)
+{
+    FILE *list = fopen("/proc/self/mountinfo", "re");
+    char *line _cleanup_(freep) = NULL;
+    size_t size = 0, length = 0;
+    FILE *kept = open_memstream(&mounted, &length);
+    Hierarchy hierarchy;
+
+    while (list && kept && getline(&line, &size, list) >= 0)
+        if (parse_mount(line, &hierarchy))
+            fputs(line, kept);
+    if (kept)
+        fclose(kept);
+    if (list)
+        fclose(list);
+}
+
+/* The lines of mountinfo that are about hierarchies. They are read once: every session has two mounts, so
+ * that reading all for each container takes longer the more there are. */
+static const char *hierarchies(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_mounted);
+    return mounted ? mounted : "";
+}
+
 /* The group of the line of /proc/PID/cgroup that has the controller; NULL means version 2. */
 static bool find_group(const char *cgroup, const char *controller, char *ret, size_t size)
 {
@@ -124,23 +152,21 @@ int cgroup_find(const char *groups, const char *mountinfo, const char *controlle
     return 0;
 }
 
-static int read_tables(pid_t pid, char **ret_groups, char **ret_mountinfo)
+static int read_groups(pid_t pid, char **ret)
 {
     char path[64];
-    int r;
 
     snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-    r = capture_file(path, FILE_LIMIT, ret_groups);
-    return r < 0 ? r : capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, ret_mountinfo);
+    return capture_file(path, FILE_LIMIT, ret);
 }
 
 /* Finds the group of a process. 0, or a negative errno. */
 static int cgroup_init(Cgroup *cgroup, pid_t pid, const char *controller)
 {
-    char *groups _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
-    int r = read_tables(pid, &groups, &mountinfo);
+    char *groups _cleanup_(freep) = NULL;
+    int r = read_groups(pid, &groups);
 
-    return r < 0 ? r : cgroup_find(groups, mountinfo, controller, cgroup);
+    return r < 0 ? r : cgroup_find(groups, hierarchies(), controller, cgroup);
 }
 
 void cgroup_deinit(Cgroup *cgroup)
@@ -158,14 +184,14 @@ bool cgroup_is_called(const Cgroup *cgroup, const char *name)
 
 void cgroups_init(Cgroups *cgroups, pid_t pid)
 {
-    char *groups _cleanup_(freep) = NULL, *mountinfo _cleanup_(freep) = NULL;
+    char *groups _cleanup_(freep) = NULL;
 
     *cgroups = CGROUPS_NULL;
-    if (read_tables(pid, &groups, &mountinfo) < 0)
+    if (read_groups(pid, &groups) < 0)
         return;
-    cgroup_find(groups, mountinfo, "memory", &cgroups->memory);
-    cgroup_find(groups, mountinfo, "cpu", &cgroups->cpu);
-    cgroup_find(groups, mountinfo, "cpuacct", &cgroups->cpuacct);
+    cgroup_find(groups, hierarchies(), "memory", &cgroups->memory);
+    cgroup_find(groups, hierarchies(), "cpu", &cgroups->cpu);
+    cgroup_find(groups, hierarchies(), "cpuacct", &cgroups->cpuacct);
 }
 
 void cgroups_deinit(Cgroups *cgroups)
@@ -315,13 +341,10 @@ static void remove_directory(const char *directory)
 
 void cgroup_remove(const char *path)
 {
-    char *mountinfo _cleanup_(freep) = NULL;
     const char *at;
     Hierarchy hierarchy;
 
-    if (capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo) < 0)
-        return;
-    for (at = mountinfo; next_hierarchy(&at, &hierarchy);) {
+    for (at = hierarchies(); next_hierarchy(&at, &hierarchy);) {
         char directory[PATH_MAX];
 
         if ((size_t)snprintf(directory, sizeof(directory), "%s%s", hierarchy.point, path) < sizeof(directory))
@@ -355,18 +378,14 @@ static bool has_idle(const char *mountinfo)
            (major > 5 || (major == 5 && minor >= 15));
 }
 
-int cgroup_support(CgroupSupport *ret)
+void cgroup_support(CgroupSupport *ret)
 {
-    char *mountinfo _cleanup_(freep) = NULL;
+    const char *mountinfo = hierarchies();
     Hierarchy hierarchy;
     CgroupSupport support = {0};
     char swap[PATH_MAX];
-    bool idle;
-    int r = capture_file("/proc/self/mountinfo", MOUNTINFO_LIMIT, &mountinfo);
+    bool idle = has_idle(mountinfo);
 
-    if (r < 0)
-        return r;
-    idle = has_idle(mountinfo);
     if (find_hierarchy(mountinfo, "memory", &hierarchy)) {
         snprintf(swap, sizeof(swap), "%s/memory.memsw.limit_in_bytes", hierarchy.point);
         support = (CgroupSupport){
@@ -388,7 +407,6 @@ int cgroup_support(CgroupSupport *ret)
         };
     }
     *ret = support;
-    return 0;
 }
 
 /* ---- the cost of moving processes ---- */

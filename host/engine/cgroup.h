@@ -56,7 +56,7 @@ typedef struct CgroupSupport {
     bool swap; /* a limit on swap can be set */
     bool idle; /* cgroup_set_idle() */
 } CgroupSupport;
-int cgroup_support(CgroupSupport *ret);
+void cgroup_support(CgroupSupport *ret);
 
 /* Called when a runtime is about to be started, which will move a process into the container's group. The
  * kernel makes the first such move wait for an RCU grace period, some 10 ms, and spares those that come soon

@@ -34,8 +34,8 @@ static int oci_check_host(bool *ret_swap_limit, Problem *problem)
     if (*profile_architecture() == '\0')
         return problem_set(problem, ERR_ENGINE_ERROR,
                            "there is no system call filter for the processor of this machine");
-    if (!rootless_entered() &&
-        (cgroup_support(&support) < 0 || !support.memory || !support.pids || !support.cpu))
+    cgroup_support(&support);
+    if (!rootless_entered() && (!support.memory || !support.pids || !support.cpu))
         return problem_set(
             problem, ERR_ENGINE_ERROR,
             "this host cannot limit memory, processes and CPU with control groups; see limpetd "

@@ -1,5 +1,6 @@
 """What the processes of root's limpetd may do, read from the kernel."""
 
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -85,6 +86,33 @@ def test_more_sessions_are_watched_than_the_kernel_lets_a_user(own_limpetd):
             [worker] = [pid for pid in children(own_limpetd.process.pid) if read(f"/proc/{pid}/comm") == "limpet-files\n"]
             assert "anon_inode:inotify" in [os.readlink(entry) for entry in pathlib.Path(f"/proc/{worker}/fd").iterdir()]
         others.communicate(b"\n")
+
+
+def read_bytes(pid):
+    """By its threads: what its children have read would count for the process."""
+    return sum(int(io.read_text().split()[1]) for io in pathlib.Path(f"/proc/{pid}/task").glob("*/io"))
+
+
+def test_the_launcher_reads_no_more_where_more_is_mounted(own_limpetd, tmp_path):
+    """Each session has mounts: reading them all for each takes longer the more there are."""
+    if not own_limpetd.isolates or os.geteuid() != 0:
+        pytest.skip("one process, with the rights of its user")
+    own_limpetd.start()
+    mounts, libc, amounts = 300, ctypes.CDLL(None, use_errno=True), []
+    place = os.fsencode(tmp_path)
+    with own_limpetd.client() as client:
+        client.open("first").close()
+        try:
+            for more in (0, mounts):
+                for _ in range(more):
+                    assert libc.mount(b"none", place, b"tmpfs", 0, b"size=4k") == 0, os.strerror(ctypes.get_errno())
+                before = read_bytes(own_limpetd.process.pid)
+                client.open("second").close()
+                amounts.append(read_bytes(own_limpetd.process.pid) - before)
+        finally:
+            while libc.umount2(place, 0) == 0:
+                pass
+    assert amounts[1] - amounts[0] < 50 * mounts, amounts  # of a line about each
 
 
 def addresses(pid):
