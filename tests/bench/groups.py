@@ -13,6 +13,7 @@ import network
 import numeric
 import packages
 import remote
+import scale
 import sleep
 import start
 import state
@@ -25,4 +26,4 @@ import values
 
 ALL = [module.GROUP for module in
        (latency, commands, compute, numeric, hardening, load, start, sleep, templates, memory, streams, files, transfers, network, remote, packages, values,
-        state, state_cost, state_jupyter, adapters, gateway, browser)]
+        state, state_cost, state_jupyter, adapters, gateway, browser, scale)]

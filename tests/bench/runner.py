@@ -22,6 +22,7 @@ class Noted:
 class Case:
     rows: tuple[Row, ...]
     measure: Callable  # of the bench; a dict from the rows' names to pairs, Noted or not, or to a LeftOut
+    long: bool = False  # measured where it is named, and not with all
 
 
 class Group:
@@ -30,10 +31,10 @@ class Group:
     def __init__(self, name, says):
         self.name, self.says, self.cases = name, says.strip().splitlines()[0], []
 
-    def case(self, *rows):
+    def case(self, *rows, long=False):
         """Declares the function below as the one that measures these rows."""
         def declare(measure):
-            self.cases.append(Case(rows, measure))
+            self.cases.append(Case(rows, measure, long))
             return measure
         return declare
 
@@ -81,7 +82,7 @@ def run(groups, only, bench):
     """The lines of the rows that are wanted, those of each case when it has ended."""
     for group in groups:
         for case in group.cases:
-            if not any(is_wanted(row, only) for row in case.rows):
+            if not any(is_wanted(row, only) for row in case.rows) or (case.long and not only):
                 continue
             start = time.monotonic()
             lines = measure(case, bench)
@@ -93,10 +94,10 @@ def listing(groups, only):
     """Each row with its sentence, for --list."""
     text = []
     for group in groups:
-        rows = [row for row in group.rows if is_wanted(row, only)]
+        rows = [(row, case.long) for case in group.cases for row in case.rows if is_wanted(row, only)]
         if rows:
             text.append(f"{group.name}: {group.says}")
-        for row in rows:
+        for row, long in rows:
             target = f" [{row.target.text(row.unit)}]" if row.target else ""
-            text.append(f"  {row.name}{target}\n      {row.says}")
+            text.append(f"  {row.name}{target}{' (where it is named)' if long else ''}\n      {row.says}")
     return "\n".join(text)

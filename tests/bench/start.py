@@ -50,9 +50,9 @@ def pool(bench, **variables):
 
 
 @contextmanager
-def pool_with_image(bench):
+def pool_with_image(bench, **variables):
     """A pool whose kind has the memory of its imports as a file, which later containers map."""
-    with pool(bench, LIMPET_LOG_LEVEL="info") as ready:
+    with pool(bench, LIMPET_LOG_LEVEL="info", **variables) as ready:
         end = time.monotonic() + FILL
         while "memory shared" not in ready.limpetd.said():
             if time.monotonic() > end:

@@ -82,6 +82,14 @@ def test_only_what_is_wanted_runs():
     assert list(lines_of(measure, ["group.c"])) == ["group.c"]
 
 
+def test_what_is_long_runs_where_it_is_named():
+    group = Group("group", "What it is about.")
+    group.case(Row("group.a", "A sentence."), long=True)(lambda bench: {"group.a": [(1.0, 1.0)]})
+    assert list(runner.run([group], [], Said())) == []
+    assert [line.row.name for line in runner.run([group], ["group"], Said())] == ["group.a"]
+    assert "group.a (where it is named)" in runner.listing([group], [])
+
+
 @pytest.mark.parametrize("wanted, names", [
     ("group", ["group.a", "group.a.b", "group.c"]), ("group.a", ["group.a", "group.a.b"]), ("group.a.b", ["group.a.b"]),
 ])
