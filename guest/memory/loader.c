@@ -151,8 +151,7 @@ static bool is_worth_mapping(const MemoryHead *head)
 {
     struct statfs disk = {0};
 
-    return head->size >= MAPPED_LEAST && head->runs <= MAPPED_RUNS_MAX &&
-           RAW(SYS_fstatfs, loader.file, &disk) == 0 &&
+    return head->size >= MAPPED_LEAST && RAW(SYS_fstatfs, loader.file, &disk) == 0 &&
            (uint64_t)disk.f_bavail * (uint64_t)disk.f_frsize / 4 > head->size;
 }
 
@@ -174,7 +173,7 @@ static void read_index(const char *path)
     void *bytes = room(MEMORY_INDEX_START, size);
     require(read_at(bytes, size, 0), "it cannot be read");
     *(MemoryHead *)bytes = head;
-    loader.shares = !path || is_worth_mapping(&head);
+    loader.shares = head.runs <= MAPPED_RUNS_MAX && (!path || is_worth_mapping(&head));
     loader.index = memory_index(bytes);
     loader.content = size;
 

@@ -28,6 +28,7 @@ static void job_free(FileServiceJob *job)
     package_set_deinit(&job->packages);
     closep(&job->store);
     closep(&job->files);
+    closep(&job->came);
     closep(&job->passed);
     free(job->entry);
     free(job);
@@ -107,6 +108,7 @@ static const struct {
     [JOB_UNSTAGE] = {do_unstage, NEEDS_SESSION},
     [JOB_RESTORE] = {do_restore, NEEDS_SESSION},
     [JOB_FORK] = {do_fork, NEEDS_SESSION},
+    [JOB_TAKE_MEMORY] = {do_take_memory, NEEDS_SESSION},
     [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_SESSION},
     [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},
     [JOB_SWEEP_TEMPLATES] = {do_sweep_templates, NEEDS_NOTHING},
@@ -172,7 +174,7 @@ static int decode(FileServiceJob *job)
     return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
 }
 
-int file_service_take(FileService *file_service, Buf *request, Problem *problem)
+int file_service_take(FileService *file_service, Buf *request, Descriptors *descriptors, Problem *problem)
 {
     FileServiceJob *job = calloc(1, sizeof(*job));
 
@@ -184,6 +186,7 @@ int file_service_take(FileService *file_service, Buf *request, Problem *problem)
                             .bytes = *request,
                             .store = -1,
                             .files = -1,
+                            .came = descriptors_take(descriptors, 0),
                             .passed = -1,
                             .problem = PROBLEM_NULL};
     *request = BUF_NULL;

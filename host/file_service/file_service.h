@@ -28,6 +28,7 @@ DEFINE_CLEANUP(FileService *, file_service_free);
 /* Returns the number of requests under way. */
 size_t file_service_jobs(const FileService *file_service);
 
-/* Does what an encoded request asks for, which is taken over. 0, and it is answered now or later; or -EPROTO
- * with the problem set for bytes that are no message, which has no number to be answered by. */
-int file_service_take(FileService *file_service, Buf *request, Problem *problem);
+/* Does what an encoded request asks for, which is taken over with the descriptor that it needs. 0, and it is
+ * answered now or later; or -EPROTO with the problem set for bytes that are no message, which has no number
+ * to be answered by. */
+int file_service_take(FileService *file_service, Buf *request, Descriptors *descriptors, Problem *problem);

@@ -52,6 +52,7 @@ typedef struct FileServiceJob {
     int store; /* handles of its own, or -1 */
     int files;
     char *entry; /* name of a directory, or NULL */
+    int came;    /* descriptor that came with the request, or -1 */
     int passed;  /* descriptor that goes with the answer, or -1 */
     Buf data;
     uint64_t size;
@@ -113,4 +114,4 @@ JobHandler do_take, do_keep, do_give_up, do_find, do_list, do_drop, do_prune, do
 JobHandler do_take_template, do_drop_template, do_sweep_templates;
 JobHandler do_packages_take, do_packages_find, do_packages_trim;
 /* forks.c */
-JobHandler do_fork;
+JobHandler do_fork, do_take_memory;

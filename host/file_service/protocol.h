@@ -54,7 +54,8 @@
     JOB(PACKAGES_TRIM, JobTrimPackages, JobTrimmed, true)                                                    \
     JOB(SYNC, JobOf, JobNothing, true)                                                                       \
     JOB(SYNC_STATE, JobNothing, JobNothing, true)                                                            \
-    JOB(LIST, JobOf, JobKept, false)
+    JOB(LIST, JobOf, JobKept, false)                                                                         \
+    JOB(TAKE_MEMORY, JobTakeMemory, JobTaken, true)
 
 typedef enum JobKind {
     JOB_DONE,

@@ -1,8 +1,10 @@
 #include "host/session/fork.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/session/internal.h"
 #include "host/session/order.h"
@@ -37,6 +39,9 @@ struct Fork {
     uint64_t execution_count;
     SaveOrder *save; /* NULL once the origin goes on */
     bool saved;
+    bool passes;     /* the memory goes through a pipe, if it can be written */
+    int memory;      /* the copy of that; -1: it is not there yet, or in the files */
+    Problem untaken; /* why there is none */
     size_t n;
     LoadOrder *loads[LIMIT_FORKS]; /* NULL once it is over */
     Problem failure;
@@ -60,16 +65,27 @@ static void fail(Fork *fork, const Problem *problem)
 
 /* ---- what the new sessions do ---- */
 
+static bool has_memory(const Fork *fork)
+{
+    return fork->saved && (!fork->passes || fork->memory >= 0);
+}
+
+/* Once its turn has come, and all is there. */
 static void send_load(LoadOrder *load)
 {
     Fork *fork = load->fork;
+    Guest *guest = load->order.to_guest.sandbox->guest;
 
+    if (!load->started || !load->copied || !has_memory(fork))
+        return;
     order_set_body(&load->order, MsgSaveOrder,
                    (&(MsgSaveOrder){.path = text_of(fork->place),
                                     .execution_count = fork->execution_count,
                                     .epoch = 1,
                                     .forks = true}));
     order_send(&load->order);
+    if (fork->passes)
+        guest_pass(guest, fork->memory);
 }
 
 static void start_load(Order *order)
@@ -77,8 +93,7 @@ static void start_load(Order *order)
     LoadOrder *load = container_of(order, LoadOrder, order);
 
     load->started = true;
-    if (load->copied)
-        send_load(load);
+    send_load(load);
 }
 
 static int on_loaded(Order *order, const msgpack_object_map *reply, Problem *problem)
@@ -112,7 +127,7 @@ static const OrderOps load_ops = {
 /* ---- copying ---- */
 
 typedef struct Copying {
-    AsyncStep step; /* of the order that loads */
+    AsyncStep step; /* of the order that loads; of the memory, of the one that saves */
 } Copying;
 
 static void on_copied(void *userdata, FileServiceAnswer *answer)
@@ -132,8 +147,7 @@ static void on_copied(void *userdata, FileServiceAnswer *answer)
     }
     load->copied = true;
     settle_soon(load->fork);
-    if (load->started)
-        send_load(load);
+    send_load(load);
 }
 
 /* Has the files copied, once the origin's are as they are to be and there is a place for them. */
@@ -181,14 +195,85 @@ void session_fork_placed(Session *root)
 
 /* ---- what the origin does ---- */
 
+/* As much as a process may have a pipe hold. */
+#define PIPE_SIZE (1 << 20)
+
+static void use_memory(Fork *fork)
+{
+    for (size_t i = 0; i < fork->n; i++)
+        if (fork->loads[i])
+            send_load(fork->loads[i]);
+    if (fork->saved && fork->passes && fork->untaken.code != ERR_NONE)
+        fail(fork, &fork->untaken);
+    settle_soon(fork);
+}
+
+static void on_taken(void *userdata, FileServiceAnswer *answer)
+{
+    Copying *copying = userdata;
+    GuestRequest *waiting = copying->step.request;
+    Fork *fork;
+
+    async_step_detach(&copying->step);
+    free(copying);
+    if (!waiting)
+        return;
+    fork = container_of(waiting, SaveOrder, order.to_guest)->fork;
+    fork->memory = descriptors_take(&answer->descriptors, 0);
+    if (answer->problem)
+        fork->untaken = *answer->problem;
+    use_memory(fork);
+}
+
+/* Has what is written to a pipe copied; returns its end for writing. -1: there is none. */
+static int take_memory(GuestRequest *waiting)
+{
+    const Sandbox *origin = waiting->sandbox;
+    const JobTakeMemory take = {.id = text_of(origin->files.id), .budget = origin->options.disk};
+    Copying *copying = calloc(1, sizeof(*copying));
+    int ends[2];
+
+    if (!copying || pipe2(ends, O_CLOEXEC) < 0) {
+        free(copying);
+        return -1;
+    }
+    fcntl(ends[1], F_SETPIPE_SZ, PIPE_SIZE);
+    async_step_attach(&copying->step, waiting);
+    if (file_service_pass(origin->all->file_service, origin->user, JOB_TAKE_MEMORY, &take, ends[0], on_taken,
+                          copying) == 0)
+        return ends[1];
+    async_step_detach(&copying->step);
+    free(copying);
+    close(ends[1]);
+    return -1;
+}
+
+/* Without a pipe the memory is a file in /session, and copied with the others. */
+static void start_save(Order *order)
+{
+    Fork *fork = container_of(order, SaveOrder, order)->fork;
+    Guest *guest = order->to_guest.sandbox->guest;
+    int pipe _cleanup_(closep) = take_memory(&order->to_guest);
+
+    fork->passes = pipe >= 0;
+    order_send(order);
+    if (pipe >= 0)
+        guest_pass(guest, pipe);
+}
+
 static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
 {
     Fork *fork = container_of(order, SaveOrder, order)->fork;
+    MsgSaveReply said;
+    int r = body_decode(&said, MsgSaveReply, reply, problem);
 
+    if (r < 0)
+        return r;
     fork->saved = true;
+    fork->passes &= said.memory;
     fork->execution_count = order->to_guest.session->execution_count;
     copy_all(fork);
-    settle_soon(fork);
+    use_memory(fork);
     return 0;
 }
 
@@ -203,7 +288,7 @@ static void save_over(Order *order, const Problem *problem)
 }
 
 static const OrderOps save_ops = {
-    .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .answer = on_saved, .over = save_over};
+    .kind = MSG_SAVE, .seconds = ANSWER_SECONDS, .start = start_save, .answer = on_saved, .over = save_over};
 
 /* ---- what becomes of it ---- */
 
@@ -293,7 +378,7 @@ static void on_settles(LoopTimer *timer)
     if (fork->failure.code != ERR_NONE) {
         give_up(fork);
     } else {
-        if (fork->save && fork->saved && are_all(fork, is_copied))
+        if (fork->save && has_memory(fork) && are_all(fork, is_copied))
             let_origin_go_on(fork);
         if (!fork->save && fork->request && are_all(fork, is_loaded))
             finish(fork);
@@ -301,6 +386,7 @@ static void on_settles(LoopTimer *timer)
     if (!is_over(fork))
         return;
     loop_timer_cancel(&fork->settles);
+    closep(&fork->memory);
     free(fork);
 }
 
@@ -381,7 +467,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     return 0;
 }
 
-static int start_save(Fork *fork, Session *origin, Problem *problem)
+static int queue_save(Fork *fork, Session *origin, Problem *problem)
 {
     SaveOrder *save = order_new(sizeof(*save), &save_ops, origin, NULL);
 
@@ -412,13 +498,14 @@ void session_fork(Session *origin, Request *request, const MsgFork *asked,
     }
     fork->all = origin->all;
     fork->request = request;
+    fork->memory = -1;
     fork->n = value_count(&asked->names);
     snprintf(fork->place, sizeof(fork->place), SAVED_PLACES "fork-%" PRIu64,
              sandboxes_next_number(origin->all->sandboxes));
     for (uint32_t i = 0; r == 0 && i < fork->n; i++)
         r = start_one(fork, origin, asked, i, data[i], &problem);
     if (r == 0)
-        r = start_save(fork, origin, &problem);
+        r = queue_save(fork, origin, &problem);
     if (r < 0)
         fail(fork, &problem);
 }

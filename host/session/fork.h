@@ -4,7 +4,9 @@
  *
  *   origin   ── its turn ──► saves its memory ──► files are copied ──► goes on
  *   each     ── its sandbox is made ──► its first turn ─────────────► loads the memory ──► is whole, with the
- * others */
+ * others
+ *
+ * The memory goes through a pipe into one file, which all of them map: what nobody changes they share. */
 #pragma once
 
 #include "host/session/session.h"

@@ -7,11 +7,13 @@ from controller import POLL
 from figures import Row, seconds, value_at_most
 from runner import Group, LeftOut
 from sessions import fill, has_module, large_session, value
-from start import PANDAS, first_answer, pool_with_image
+from start import PANDAS, first_answer, pool, pool_with_image
 
 GROUP = Group("sleep", __doc__)
 NAME = "bench-sleep"
 FILES = 10  # of a megabyte
+MAKE_FILES = f"for n in range({FILES}): open(f'file-{{n}}', 'wb').write(os.urandom(10**6))\n0"
+FORKS = 4
 GONE = 60  # seconds, in which a container that is not needed any more is removed
 
 STATE = """
@@ -41,8 +43,8 @@ def require_pandas(session):
 
 
 @contextmanager
-def with_pandas(bench):
-    with large_session(bench.main, NAME, disk="2g") as session:
+def with_pandas(controller):
+    with large_session(controller, NAME, disk="2g") as session:
         require_pandas(session)
         value(session, STATE + "0")
         yield session
@@ -85,7 +87,7 @@ def sleeps(bench, session, code, what):
         "first call; held to an absolute time.", value_at_most(0.11)),
 )
 def asleep_with_pandas(bench):
-    with with_pandas(bench) as session:
+    with with_pandas(bench.main) as session:
         asleep, woken = sleeps(bench, session, IS_THERE, "frame")
     return {"sleep.pandas": asleep, "sleep.pandas.wake": woken}
 
@@ -103,12 +105,15 @@ def asleep_with_objects(bench):
     return {"sleep.objects": asleep, "sleep.objects.wake": woken}
 
 
-def forked(session):
+def forked(session, count=1):
+    """Seconds until each of so many forks of one state has answered a call."""
     start = time.perf_counter()
-    fork = session.fork()
-    answered(fork, IS_THERE)
+    forks = session.fork(count)
+    for fork in forks:
+        answered(fork, IS_THERE)
     took = time.perf_counter() - start
-    fork.close()
+    for fork in forks:
+        fork.close()
     return took
 
 
@@ -117,10 +122,25 @@ def forked(session):
         "uses all of it, to opening a session without a pool and its first call; held to an absolute time.", value_at_most(0.15)),
 )
 def fork(bench):
-    with with_pandas(bench) as session:
-        value(session, f"for n in range({FILES}): open(f'file-{{n}}', 'wb').write(os.urandom(10**6))\n0")
+    with with_pandas(bench.main) as session:
+        value(session, MAKE_FILES)
         return {"sleep.fork": [(statistics.median(forked(session) for _ in range(bench.every)), first_answer(bench.main, "bench-cold"))
                                for _ in range(bench.costly_rounds)]}
+
+
+@GROUP.case(
+    Row("sleep.fork.more", f"Forking that session into {FORKS} containers of the pool, and a call in each that uses all of it: how much longer "
+        "it takes for each than into one, to opening a session without a pool and its first call; held to an absolute time.", value_at_most(0.03)),
+)
+def more_forks(bench):
+    with pool(bench, LIMPET_POOL=str(FORKS)) as ready, with_pandas(ready) as session:
+        def from_pool(count):
+            ready.wait_for_spares(2 * FORKS)  # of the standard kind as well
+            return forked(session, count)
+
+        value(session, MAKE_FILES)
+        return {"sleep.fork.more": [((from_pool(FORKS) - from_pool(1)) / (FORKS - 1), first_answer(bench.main, "bench-cold"))
+                                    for _ in range(bench.costly_rounds)]}
 
 
 @GROUP.case(

@@ -46,7 +46,7 @@ def claims(bench, controller, code=FIRST, **options):
 
 def pool(bench, **variables):
     """A controller that keeps containers ready, with these LIMPET_ variables besides."""
-    return bench.controller(LIMPET_POOL=str(POOL), **variables)
+    return bench.controller(**{"LIMPET_POOL": str(POOL), **variables})
 
 
 @contextmanager

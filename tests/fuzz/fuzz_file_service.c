@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         begin();
     if (buf_append(&request, data, size) < 0)
         abort();
-    file_service_take(file_service, &request, &problem);
+    file_service_take(file_service, &request, &(Descriptors){0}, &problem);
     while (file_service_jobs(file_service) > 0)
         loop_run(loop);
     return 0;

@@ -1,5 +1,6 @@
 """Sessions that begin as another one is, in sandboxes of their own."""
 
+import ast
 import os
 
 import limpet
@@ -74,6 +75,44 @@ def test_several_from_one_state(host):
         assert [each.name for each in named] == ["a", "b"]
         for each in (*made, *named):
             each.close()
+        assert [found.session for found in host.client.sessions()] == ["origin"]
+
+
+MEMORY = """
+import os
+[line.split()[3:5] for line in open("/proc/self/maps") if "/memory-" in line][:1], os.statvfs("/session").f_bavail
+"""
+
+
+@pytest.mark.engine
+@pytest.mark.docker
+def test_what_nobody_changes_they_share(host):
+    """On no disk of theirs, and where none of them can write to."""
+    if not host.limpetd.isolates:
+        pytest.skip("memory has the paths of another session where nothing isolates")
+    with host.client.open("origin", disk="128m") as origin:
+        free = int(origin.run("import os, zlib\ndata = bytearray(os.urandom(64 << 20))\nos.statvfs('/session').f_bavail").check().result)
+        made = origin.fork(3)
+        seen = [ast.literal_eval(each.run(MEMORY).check().result) for each in made]
+        assert len({str(file) for file, _ in seen}) == 1 and seen[0][0]
+        assert min(left for _, left in seen) > free - (1 << 20 >> 12)
+        made[0].run("data[:] = bytes(len(data))").check()
+        made.pop(0).close()
+        assert len({each.run("zlib.crc32(data)").result for each in (origin, *made)}) == 1
+        for each in made:
+            each.close()
+
+
+@pytest.mark.engine
+def test_memory_larger_than_the_disk_is_told_and_stays_where_it_is(host):
+    if not host.limpetd.isolates:
+        pytest.skip("memory has the paths of another session where nothing isolates")
+    with host.client.open("origin", disk="64m") as origin:
+        origin.run("import os, signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\ndata = os.urandom(96 << 20)").check()
+        with origin.fork() as other:
+            assert [note.partition(":")[0] for note in other.run("os").check().restored] == ["data"]
+        assert origin.run("os._exit(1)").state == "rolled_back"
+        assert origin.run("len(data)").result == str(96 << 20)
         assert [found.session for found in host.client.sessions()] == ["origin"]
 
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -77,29 +78,40 @@ static int tear_down(void **state)
 }
 
 static uint64_t last_id;
+static Descriptors none;
 
-static void begin(JobKind kind, const void *request)
+static void begin_with(JobKind kind, const void *request, Descriptors *passed)
 {
     Problem problem = PROBLEM_NULL;
     Buf bytes = file_service_request(kind, ++last_id, request);
 
     answered.n = 0;
-    assert_int_equal(file_service_take(file_service, &bytes, &problem), 0);
+    assert_int_equal(file_service_take(file_service, &bytes, passed, &problem), 0);
+}
+
+static void begin(JobKind kind, const void *request)
+{
+    begin_with(kind, request, &none);
 }
 
 /* Waits for the answer: ERR_NONE when it was done. */
-static ErrorCode ask(JobKind kind, const void *request)
+static ErrorCode await_answer(void)
 {
     Problem problem = PROBLEM_NULL;
     Message message _cleanup_(message_deinit) = MESSAGE_NULL;
 
-    begin(kind, request);
     while (answered.n == 0)
         loop_run(loop);
     assert_int_equal(answered.n, 1);
     assert_int_equal(answered.id, last_id);
     assert_int_equal(message_decode(&message, buf_head(&answered.bytes), answered.bytes.size, &problem), 0);
     return file_service_answer_error(&message);
+}
+
+static ErrorCode ask(JobKind kind, const void *request)
+{
+    begin(kind, request);
+    return await_answer();
 }
 
 #define ASK(kind, ...)   ask(JOB_##kind, &(FILE_SERVICE_REQUEST(kind)){__VA_ARGS__})
@@ -308,4 +320,47 @@ TEST_WITH(test_preparing, set_up, tear_down)
     while (answered.n == 0)
         loop_run(loop);
     assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
+}
+
+/* Has the memory of a session copied; returns where it is written to. */
+static int begin_memory(const char *id, uint64_t budget)
+{
+    Descriptors passed = {0};
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    descriptors_add(&passed, ends[0]);
+    begin_with(JOB_TAKE_MEMORY, &(JobTakeMemory){.id = text_of(id), .budget = budget}, &passed);
+    descriptors_close(&passed);
+    return ends[1];
+}
+
+TEST_WITH(test_memory_through_a_pipe, set_up, tear_down)
+{
+    int pipe, copy;
+    char text[8] = "";
+    struct stat st;
+
+    make_session("one");
+    pipe = begin_memory("one", 6);
+    assert_int_equal(write(pipe, "mem", 3), 3);
+    assert_int_equal(write(pipe, "ory", 3), 3);
+    close(pipe);
+    assert_int_equal(await_answer(), ERR_NONE);
+    copy = answered.descriptors.fd[0];
+    assert_int_equal(read(copy, text, sizeof(text)), 6);
+    assert_string_equal(text, "memory");
+    assert_int_equal(fcntl(copy, F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_int_equal(fstat(copy, &st), 0);
+    assert_int_equal(st.st_nlink, 0);
+    assert_int_equal(st.st_mode, S_IFREG | 0400);
+
+    signal(SIGPIPE, SIG_IGN);
+    pipe = begin_memory("one", 5);
+    assert_int_equal(write(pipe, "memory", 6), 6);
+    assert_int_equal(await_answer(), ERR_TOO_LARGE);
+    assert_int_equal(answered.descriptors.n, 0);
+    assert_int_equal(write(pipe, "more", 4), -1);
+    close(pipe);
+    assert_int_equal(ASK(TAKE_MEMORY, .id = text_of("one"), .budget = 6), ERR_INTERNAL);
 }

@@ -140,18 +140,18 @@ static int settle_again(CheckpointInfo *copied, int channel)
     return send_frozen(0);
 }
 
-/* Into the directory that came with the message. */
+/* Into the directory, or the pipe, that came with the message. */
 static int save(CheckpointInfo *copied, Restore *asked)
 {
     const char *why = "the copy cannot be described";
-    int directory = take_fd(&asked->fds[0]), channel = -1;
-    int r = surroundings_record(directory);
+    int place = take_fd(&asked->fds[0]), channel = -1;
+    int r = surroundings_record(place);
 
     if (r == 0)
-        r = keep(directory, &why, &channel);
+        r = keep(place, &why, &channel);
     if (r > 0) /* the numbers of descriptors are others' */
         return settle_again(copied, channel);
-    close(directory);
+    close(place);
     return send_saved(asked->id, r < 0 ? why : NULL);
 }
 

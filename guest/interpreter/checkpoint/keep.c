@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -54,6 +55,7 @@ static struct {
     uint64_t content; /* bytes of all runs */
     uint64_t shared;
     int pagemap;
+    bool streams; /* to somebody who reads it now: nothing stands until the machine fails */
     const char *why;
 } found;
 
@@ -367,7 +369,8 @@ static int write_all(int fd, const void *bytes, size_t n)
 static int write_piece(int fd, const void *bytes, size_t n)
 {
     found.filled = 0;
-    found.head.sum = memory_sum(found.head.sum, bytes, n);
+    if (!found.streams)
+        found.head.sum = memory_sum(found.head.sum, bytes, n);
     return write_all(fd, bytes, n);
 }
 
@@ -456,6 +459,19 @@ static int put_index(int fd)
     return r < 0 ? r : put(fd, padding, left, true);
 }
 
+static int write_parts(int fd, const MemoryHead *head)
+{
+    int r = write_all(fd, head, sizeof(*head));
+
+    if (r == 0)
+        r = put_index(fd);
+    if (r == 0)
+        r = put_contents(fd);
+    if (r == 0 && found.filled > 0)
+        r = write_piece(fd, found.piece, found.filled);
+    return r;
+}
+
 /* The head comes last: a file that has one is whole, and remains so until the machine fails. */
 static int write_file(int fd)
 {
@@ -464,15 +480,21 @@ static int write_file(int fd)
 
     if (fstatvfs(fd, &disk) < 0 || (uint64_t)disk.f_bavail * disk.f_frsize < head->size + (head->size >> 3))
         return refuse(-ENOSPC, "the disk of the session has no room for it");
-    int r = write_all(fd, &none, sizeof(none));
-    if (r == 0)
-        r = put_index(fd);
-    if (r == 0)
-        r = put_contents(fd);
-    if (r == 0 && found.filled > 0)
-        r = write_piece(fd, found.piece, found.filled);
+    int r = write_parts(fd, &none);
     if (r == 0 && pwrite(fd, head, sizeof(*head), 0) != sizeof(*head))
         r = refuse(-EIO, "it cannot be written");
+    return r;
+}
+
+/* Whoever reads it may have heard enough. */
+static int write_stream(int fd)
+{
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    struct sigaction before;
+
+    sigaction(SIGPIPE, &ignored, &before);
+    int r = write_parts(fd, &found.head);
+    sigaction(SIGPIPE, &before, NULL);
     return r;
 }
 
@@ -517,6 +539,22 @@ static int find_boot(void)
     return 0;
 }
 
+static int keep_by(int (*write)(int fd), int fd)
+{
+    int r = take_room();
+
+    if (r == 0)
+        r = find_boot();
+    if (r == 0)
+        r = find_all();
+    if (r == 0) {
+        describe();
+        r = write(fd);
+    }
+    leave_room();
+    return r;
+}
+
 static int keep_in(int directory)
 {
     int fd, r;
@@ -525,20 +563,19 @@ static int keep_in(int directory)
     fd = openat(directory, KEEP_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return refuse(-errno, "the file cannot be made");
-    r = take_room();
-    if (r == 0)
-        r = find_boot();
-    if (r == 0)
-        r = find_all();
-    if (r == 0) {
-        describe();
-        r = write_file(fd);
-    }
-    leave_room();
+    r = keep_by(write_file, fd);
     close(fd);
     if (r < 0)
         unlinkat(directory, KEEP_NAME, 0);
     return r;
+}
+
+static int keep_at(int place)
+{
+    struct stat st;
+
+    found.streams = fstat(place, &st) == 0 && S_ISFIFO(st.st_mode);
+    return found.streams ? keep_by(write_stream, place) : keep_in(place);
 }
 
 /* Sanitizers reserve more addresses than can be looked at; the loader is for one kind of processor. */
@@ -548,7 +585,7 @@ static int keep_in(int directory)
 #define IS_POSSIBLE false
 #endif
 
-int keep(int directory, const char **ret_why, int *ret_channel)
+int keep(int place, const char **ret_why, int *ret_channel)
 {
     memset(&found, 0, sizeof(found));
     again.became = false;
@@ -557,7 +594,7 @@ int keep(int directory, const char **ret_why, int *ret_channel)
         *ret_channel = again.channel;
         return 1;
     }
-    int r = IS_POSSIBLE ? keep_in(directory) : refuse(-ENOSYS, "memory is kept on x86-64 alone");
+    int r = IS_POSSIBLE ? keep_at(place) : refuse(-ENOSYS, "memory is kept on x86-64 alone");
     *ret_why = found.why;
     return r;
 }

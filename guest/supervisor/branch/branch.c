@@ -345,9 +345,9 @@ static int thaw(Branch *branch, CheckpointKind kind, const char *kept, int share
     return 0;
 }
 
-int branch_thaw(Branch *branch, const char *kept, uint64_t execution_count, Checkpoint **ret)
+int branch_thaw(Branch *branch, const char *kept, int shared, uint64_t execution_count, Checkpoint **ret)
 {
-    int r = thaw(branch, CHECKPOINT_AUTOMATIC, kept, -1, ret);
+    int r = thaw(branch, CHECKPOINT_AUTOMATIC, shared < 0 ? kept : NULL, shared, ret);
 
     if (r == 0)
         (*ret)->execution_count = (*ret)->calls = execution_count;

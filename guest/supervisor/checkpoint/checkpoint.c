@@ -272,13 +272,13 @@ int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit)
     return loop_timer_set(checkpoint->set->loop, &checkpoint->limit, clock_now() + limit, on_limit_due);
 }
 
-int checkpoint_save(Checkpoint *checkpoint, int directory)
+int checkpoint_save(Checkpoint *checkpoint, int place)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
     int r = channel_say(&out, MSG_SAVE, 1, MsgNothing, &(MsgNothing){0});
 
     if (r == 0)
-        r = channel_send(checkpoint->channel, &out, &directory, 1);
+        r = channel_send(checkpoint->channel, &out, &place, 1);
     checkpoint->saves = r > 0;
     checkpoint->saved = false;
     return r == 0 ? -EPIPE : MIN(r, 0);

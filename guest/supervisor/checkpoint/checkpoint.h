@@ -56,7 +56,7 @@ struct Checkpoint {
     uint64_t calls;     /* calls between the parent and it */
     uint64_t private_bytes;
     uint64_t restores; /* copies that were asked of it; the id of the last one */
-    bool saves;        /* it writes its memory to a file */
+    bool saves;        /* it writes its memory */
     bool saved;        /* and has done so, the last time */
 
     pid_t pid;  /* a child of ours that is not reaped; 0: not known yet, or reaped */
@@ -117,9 +117,9 @@ void checkpoint_answered(Checkpoint *checkpoint);
  * 0 or a negative errno. */
 int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit);
 
-/* Has a kept one write its memory to a file in `directory`, which stays the caller's. It `saves` until that
- * has been done, or cannot be. 0 or a negative errno. */
-int checkpoint_save(Checkpoint *checkpoint, int directory);
+/* Has a kept one write its memory to a file in the directory `place`, or to the pipe that it is, which stays
+ * the caller's. It `saves` until that has been done, or cannot be. 0 or a negative errno. */
+int checkpoint_save(Checkpoint *checkpoint, int place);
 
 /* Its process, a child of ours, has been reaped. It is dropped with checkpoints_drop_ended(). */
 void checkpoint_reaped(Checkpoint *checkpoint);

@@ -311,7 +311,7 @@ int order_begin(Orders *orders, const Message *message, Branch *branch, Problem 
     int r = order_check_idle(orders, problem);
 
     if (r == 0)
-        orders->order = (Order){.id = message->id, .branch = branch};
+        orders->order = (Order){.id = message->id, .branch = branch, .passed = -1};
     return r;
 }
 
@@ -322,6 +322,8 @@ void order_done(Orders *orders)
     loop_timer_cancel(&order->limit);
     if (orders_are_active(orders) && order->loads)
         branch_vacate(order->branch);
+    if (orders_are_active(orders))
+        close_fd(&order->passed);
     free(order->path);
     buf_deinit(&order->unreported);
     *order = (Order){0};

@@ -47,6 +47,7 @@ typedef struct Order {
     bool resumes;      /* `load`: the state is that of a session which goes on */
     bool memory;       /* the memory is written, or taken where it fits */
     char *path;        /* of the directory */
+    int passed;        /* where the memory goes or comes from in place of that; -1: nothing was passed */
     Buf unreported;    /* `load`: what the branch has to tell then, an encoded map; empty: nothing */
     Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;

@@ -227,7 +227,8 @@ static void thaw(Orders *orders)
 
     if (asprintf(&file, "%s/" MEMORY_NAME, order->path) < 0)
         file = NULL;
-    if (file && branch_thaw(order->branch, file, order->execution_count, &order->checkpoint) == 0)
+    if (file &&
+        branch_thaw(order->branch, file, order->passed, order->execution_count, &order->checkpoint) == 0)
         order_await(orders, AWAITS_MEMORY, go_back);
     else
         load_variables(orders);
@@ -253,12 +254,15 @@ static void on_keep_due(LoopTimer *timer)
     answer_saved(container_of(timer, Orders, order.limit));
 }
 
-/* The copy itself makes the file, with the rights of the code in it. */
+/* The copy itself makes a file, with the rights of the code in it; whoever reads a pipe waits until nobody
+ * has it any more. */
 static int write_memory(Order *order)
 {
-    int directory _cleanup_(closep) = open(order->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int place _cleanup_(closep) = order->passed >= 0
+                                      ? take_fd(&order->passed)
+                                      : open(order->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    return directory < 0 ? -errno : checkpoint_save(order->checkpoint, directory);
+    return place < 0 ? -errno : checkpoint_save(order->checkpoint, place);
 }
 
 /* All of it is in the memory; the variables are written where that cannot be. */
@@ -328,6 +332,7 @@ static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *p
 
 static int begin(Orders *orders, const Message *message, const MsgSaveOrder *asked, Problem *problem)
 {
+    int passed _cleanup_(closep) = asked->forks ? link_take_passed(orders->link) : -1;
     Branch *branch = NULL;
     int r = order_find_branch(&branch, orders, asked->branch, problem);
 
@@ -340,6 +345,7 @@ static int begin(Orders *orders, const Message *message, const MsgSaveOrder *ask
         r = order_begin(orders, message, branch, problem);
     if (r < 0)
         return r;
+    orders->order.passed = take_fd(&passed);
     orders->order.moves = true;
     orders->order.loads = message->kind == MSG_LOAD;
     orders->order.ends = asked->ends;

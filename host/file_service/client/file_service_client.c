@@ -61,7 +61,7 @@ typedef struct FileServiceAsk {
     FileServiceDone *done;
     void *userdata;
     Buf answer;
-    Descriptors descriptors;
+    Descriptors descriptors; /* of the request, and then of the answer */
 } FileServiceAsk;
 
 static void ask_free(FileServiceAsk *ask)
@@ -277,14 +277,16 @@ static FileServiceAsk *add_ask(FileServiceClient *client, JobKind kind, const vo
     return ask;
 }
 
-static int hand_over(FileServiceClient *client, Buf *bytes)
+static int hand_over(FileServiceClient *client, Buf *bytes, Descriptors *descriptors)
 {
     Problem problem = PROBLEM_NULL;
-    Descriptors none = {0};
+    int r;
 
     if (!client->file_service)
-        return ipc_send_frame(&client->ipc, bytes, &none) == -ENOMEM ? -ENOMEM : 0;
-    return file_service_take(client->file_service, bytes, &problem);
+        return ipc_send_frame(&client->ipc, bytes, descriptors) == -ENOMEM ? -ENOMEM : 0;
+    r = file_service_take(client->file_service, bytes, descriptors, &problem);
+    descriptors_close(descriptors);
+    return r;
 }
 
 /* Sends it; an answer may be there when this returns. */
@@ -292,10 +294,11 @@ static void send_ask(FileServiceClient *client, FileServiceAsk *ask)
 {
     Buf bytes = ask->request;
     uint64_t id = ask->id;
-    Descriptors none = {0};
+    Descriptors passed = ask->descriptors, none = {0};
 
     ask->request = BUF_NULL;
-    if (hand_over(client, &bytes) < 0 && (ask = take_ask(client, id)))
+    ask->descriptors = none;
+    if (hand_over(client, &bytes, &passed) < 0 && (ask = take_ask(client, id)))
         settle(client, ask, &BUF_NULL, &none); /* without bytes it is told so */
 }
 
@@ -320,10 +323,20 @@ static void send_waiting(FileServiceClient *client)
 int file_service_ask(FileServiceClient *client, uid_t user, JobKind kind, const void *request,
                      FileServiceDone *done, void *userdata)
 {
+    return file_service_pass(client, user, kind, request, -1, done, userdata);
+}
+
+int file_service_pass(FileServiceClient *client, uid_t user, JobKind kind, const void *request, int fd,
+                      FileServiceDone *done, void *userdata)
+{
     Lane *lane = &client->lanes[kind == JOB_PREPARE ? LANE_DISKS : LANE_COPIES];
     Queue *queue = job_type(kind)->slow ? queue_of(lane, user) : NULL;
     FileServiceAsk *ask = add_ask(client, kind, request, done, userdata);
 
+    if (ask)
+        descriptors_add(&ask->descriptors, fd);
+    else
+        closep(&fd);
     if (ask && queue) {
         ask->lane = lane;
         ask->queue = queue;

@@ -39,5 +39,9 @@ DEFINE_CLEANUP(FileServiceClient *, file_service_client_free);
 int file_service_ask(FileServiceClient *client, uid_t user, JobKind kind, const void *request,
                      FileServiceDone *done, void *userdata);
 
+/* The same with a descriptor, which is taken over in any case. */
+int file_service_pass(FileServiceClient *client, uid_t user, JobKind kind, const void *request, int fd,
+                      FileServiceDone *done, void *userdata);
+
 /* Asks for one that is not slow and that nobody waits for: the log tells of a failure. */
 void file_service_tell(FileServiceClient *client, JobKind kind, const void *request);

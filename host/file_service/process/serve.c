@@ -97,13 +97,12 @@ static void on_answer(void *userdata, uint64_t id, Buf *answer, Descriptors *des
     take_turns(service);
 }
 
-/* No request has descriptors. */
 static int on_frame(Ipc *ipc, Buf *bytes, Descriptors *descriptors)
 {
     Service *service = container_of(ipc, Service, ipc);
     Problem problem = PROBLEM_NULL;
 
-    if (descriptors->n > 0 || file_service_take(service->file_service, bytes, &problem) < 0)
+    if (file_service_take(service->file_service, bytes, descriptors, &problem) < 0)
         return -EBADMSG;
     take_turns(service);
     return 0;
