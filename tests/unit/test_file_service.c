@@ -78,7 +78,7 @@ static int tear_down(void **state)
 }
 
 static uint64_t last_id;
-static Descriptors none;
+static Descriptors no_descriptors;
 
 static void begin_with(JobKind kind, const void *request, Descriptors *passed)
 {
@@ -91,7 +91,7 @@ static void begin_with(JobKind kind, const void *request, Descriptors *passed)
 
 static void begin(JobKind kind, const void *request)
 {
-    begin_with(kind, request, &none);
+    begin_with(kind, request, &no_descriptors);
 }
 
 /* Waits for the answer: ERR_NONE when it was done. */
