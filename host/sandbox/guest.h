@@ -26,6 +26,7 @@ typedef struct GuestHello {
     size_t command_count;
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
     bool waits;                             /* it can begin without an interpreter */
+    bool passes;                            /* its memory can go through a pipe */
 } GuestHello;
 
 /* Returns whether the command of that exec message is among them. */

@@ -475,6 +475,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         violation(sandbox, "connections, one after the other");
         return;
     }
+    sandbox->passes = hello->passes;
     if (send_welcome(sandbox, welcome, hello) < 0) {
         sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
         return;

@@ -105,6 +105,7 @@ struct Sandbox {
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
     bool loads;                        /* it begins with what another one has saved */
+    bool passes;                       /* its memory can go through a pipe */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;

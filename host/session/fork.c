@@ -253,7 +253,7 @@ static void start_save(Order *order)
 {
     Fork *fork = container_of(order, SaveOrder, order)->fork;
     Guest *guest = order->to_guest.sandbox->guest;
-    int pipe _cleanup_(closep) = take_memory(&order->to_guest);
+    int pipe _cleanup_(closep) = order->to_guest.sandbox->passes ? take_memory(&order->to_guest) : -1;
 
     fork->passes = pipe >= 0;
     order_send(order);

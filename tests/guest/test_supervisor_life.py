@@ -19,6 +19,7 @@ def test_hello(guest):
         "running": None,
         "commands": [],
         "waits": True,
+        "passes": True,
     }
 
 

@@ -520,6 +520,7 @@ static void on_open(Link *link)
         .has_running = call,
         .commands = {.write = commands_write, .source = &supervisor->commands},
         .waits = true,
+        .passes = true,
     };
 
     if (call)
