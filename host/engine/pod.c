@@ -5,16 +5,12 @@
  * is gone, and a controller that takes over finds out whether it still lives. Where ENDED is, no session
  * comes any more: a guest that starts then ends by itself, as a signal that reaches process 1 too early is
  * lost. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,19 +18,33 @@
 #include "host/engine/attach.h"
 #include "host/engine/check.h"
 #include "host/engine/engine.h"
+#include "host/engine/proof.h"
 #include "proto/base/base.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 
 #define CURRENT ".current"
 #define ENDED   ".ended"
 #define ALIVE   "alive"
 
+#define GUEST_GONE "the container of the guest has ended"
+
 #define LOOK_NSEC (20 * NSEC_PER_MSEC)
+
+static void say_reached(const Proof *proof, Problem *problem)
+{
+    problem_set(problem, ERR_ENGINE_ERROR,
+                "this pod can connect to %s, so the network of its session would not be 'none': set a "
+                "NetworkPolicy without egress that the cluster enforces, or network_proof = trust",
+                proof->address);
+}
 
 typedef struct PodEngine {
     Engine engine;
     Loop *loop;
     EngineConfig config;
+    Proof proof; /* goes on while guests start */
+    LoopTimer prove;
     LoopIdle sweep_idle;
     void (*sweep_done)(void *userdata, unsigned removed);
     void *sweep_userdata;
@@ -45,8 +55,9 @@ typedef struct PodContainer {
     Container container;
     char alive[PATH_MAX], current[PATH_MAX];
     LoopFile file;  /* our end of the pipe, from when the guest is there */
-    LoopTimer look; /* for the guest */
-    LoopIdle idle;  /* tells of what was found, or of the removal */
+    LoopTimer look; /* for the guest, and at the network */
+    bool started, lost;
+    LoopIdle idle; /* tells of what was found, or of the removal */
 } PodContainer;
 
 static PodEngine *engine_of(const PodContainer *container)
@@ -72,7 +83,9 @@ static void on_guest_gone(LoopFile *file, uint32_t events)
     Container *base = &container->container;
 
     loop_file_remove(file);
-    base->events.gone(base, base->userdata, "the container of the guest has ended");
+    container->lost = true;
+    if (container->started)
+        base->events.gone(base, base->userdata, GUEST_GONE);
 }
 
 /* Returns whether the guest is there. */
@@ -86,15 +99,32 @@ static bool meet_guest(PodContainer *container)
     return loop_file_add(engine_of(container)->loop, &container->file, fd, 0, on_guest_gone) == 0;
 }
 
+static void fail(PodContainer *container, const Problem *problem)
+{
+    container->container.events.failed(&container->container, container->container.userdata, problem);
+}
+
+/* Code runs once the guest is there and nothing is reached. */
 static void on_look_due(LoopTimer *timer)
 {
     PodContainer *container = container_of(timer, PodContainer, look);
+    PodEngine *pod = engine_of(container);
     Container *base = &container->container;
+    bool there = container->file.loop || container->lost || meet_guest(container);
+    Problem problem = PROBLEM_NULL;
 
-    if (meet_guest(container))
+    if (proof_look(&pod->proof) == REACH_SOMETHING) {
+        say_reached(&pod->proof, &problem);
+        fail(container, &problem);
+    } else if (container->lost) {
+        problem_set(&problem, ERR_ENGINE_ERROR, GUEST_GONE);
+        fail(container, &problem);
+    } else if (there && pod->proof.reach == REACH_NOTHING) {
+        container->started = true;
         base->events.started(base, base->userdata, 0);
-    else
-        loop_timer_set(engine_of(container)->loop, timer, clock_now() + LOOK_NSEC, on_look_due);
+    } else {
+        loop_timer_set(pod->loop, timer, clock_now() + LOOK_NSEC, on_look_due);
+    }
 }
 
 /* ---- making ---- */
@@ -170,20 +200,6 @@ static int pod_create(Engine *engine, const ContainerSpec *spec, const Container
     return 0;
 }
 
-static void on_adopted_idle(LoopIdle *idle)
-{
-    PodContainer *container = container_of(idle, PodContainer, idle);
-    Container *base = &container->container;
-    Problem problem = PROBLEM_NULL;
-
-    if (container->file.loop) {
-        base->events.started(base, base->userdata, 0);
-        return;
-    }
-    problem_set(&problem, ERR_ENGINE_ERROR, "the container of its guest has ended");
-    base->events.failed(base, base->userdata, &problem);
-}
-
 static int pod_adopt(Engine *engine, const ContainerSpec *spec, const ContainerEvents *events, void *userdata,
                      Container **ret, Problem *problem)
 {
@@ -193,8 +209,8 @@ static int pod_adopt(Engine *engine, const ContainerSpec *spec, const ContainerE
 
     if (!container)
         return r;
-    meet_guest(container);
-    loop_idle_add(pod->loop, &container->idle, on_adopted_idle);
+    container->lost = !meet_guest(container);
+    loop_timer_set(pod->loop, &container->look, clock_now(), on_look_due);
     *ret = &container->container;
     return 0;
 }
@@ -246,113 +262,6 @@ static void pod_sweep(Engine *engine, void (*done)(void *userdata, unsigned remo
     loop_idle_add(pod->loop, &pod->sweep_idle, on_sweep_idle);
 }
 
-/* ---- whether this network namespace is closed ---- */
-
-/* Servers that every pod of a cluster can reach, unless a policy keeps it from there: those of names, and the
- * API server. */
-
-#define ATTEMPTS     10
-#define PATIENCE_MS  500 /* for an answer, and between attempts */
-#define SERVERS_MOST 4
-#define REACH_TEXT   80
-
-typedef struct Servers {
-    struct addrinfo *found[SERVERS_MOST];
-    size_t n;
-} Servers;
-
-static void add_server(Servers *servers, const char *host, const char *port)
-{
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-
-    if (servers->n < SERVERS_MOST && getaddrinfo(host, port, &hints, &servers->found[servers->n]) == 0)
-        servers->n++;
-}
-
-static void find_servers(Servers *servers)
-{
-    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
-    FILE *file = fopen("/etc/resolv.conf", "re");
-    char line[256], address[64];
-
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "nameserver %63s", address) == 1)
-            add_server(servers, address, "53");
-    if (file)
-        fclose(file);
-    if (host && port)
-        add_server(servers, host, port);
-}
-
-static void describe(char ret[static REACH_TEXT], const struct addrinfo *server)
-{
-    char host[INET6_ADDRSTRLEN + 16] = "?", port[8] = "?";
-
-    getnameinfo(server->ai_addr, server->ai_addrlen, host, sizeof(host), port, sizeof(port),
-                NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(ret, REACH_TEXT, "%s port %s", host, port);
-}
-
-static int begin(const struct addrinfo *server)
-{
-    int fd = socket(server->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && connect(fd, server->ai_addr, server->ai_addrlen) < 0 && errno != EINPROGRESS)
-        close_fd(&fd);
-    return fd;
-}
-
-static bool is_connected(int fd)
-{
-    int error = 0;
-    socklen_t size = sizeof(error);
-
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-}
-
-/* Asks all of them at once. */
-static bool ask(const Servers *servers, char ret[static REACH_TEXT])
-{
-    struct pollfd polled[SERVERS_MOST];
-    size_t waiting = servers->n;
-    bool answered = false;
-
-    for (size_t i = 0; i < servers->n; i++)
-        polled[i] = (struct pollfd){.fd = begin(servers->found[i]), .events = POLLOUT};
-    while (!answered && waiting-- > 0 && poll(polled, servers->n, PATIENCE_MS) > 0)
-        for (size_t i = 0; i < servers->n; i++) {
-            if (!polled[i].revents || polled[i].fd < 0)
-                continue;
-            if (is_connected(polled[i].fd)) {
-                describe(ret, servers->found[i]);
-                answered = true;
-            }
-            close_fd(&polled[i].fd);
-        }
-    for (size_t i = 0; i < servers->n; i++)
-        close_fd(&polled[i].fd);
-    return answered;
-}
-
-/* Returns whether one of them answers within some seconds; *ret is its address. A policy takes effect a
- * moment after the pod begins: while one answers it is asked again. Blocks. */
-static bool reach_anything(char ret[static REACH_TEXT])
-{
-    const struct timespec pause = {.tv_nsec = PATIENCE_MS * 1000000L};
-    Servers servers = {.n = 0};
-    bool answered = true;
-
-    find_servers(&servers);
-    for (unsigned i = 0; answered && i < ATTEMPTS; i++) {
-        if (i > 0)
-            nanosleep(&pause, NULL);
-        answered = ask(&servers, ret);
-    }
-    for (size_t i = 0; i < servers.n; i++)
-        freeaddrinfo(servers.found[i]);
-    return answered;
-}
-
 /* ---- what a controller cannot do to another container ---- */
 
 static int pod_attach_data(Container *base, int data, const AttachDone *attached, Problem *problem)
@@ -399,31 +308,30 @@ static const char *pod_image(Engine *engine, const char *name)
 
 /* ---- the engine ---- */
 
-static int check_network(const EngineConfig *config, Problem *problem)
+static void on_prove_due(LoopTimer *timer)
 {
-    char address[REACH_TEXT];
+    PodEngine *pod = container_of(timer, PodEngine, prove);
 
-    if (strcmp(config->network_proof, "trust") == 0 || !reach_anything(address))
-        return 0;
-    return problem_set(problem, ERR_ENGINE_ERROR,
-                       "this pod can connect to %s, so the network of its session would not be 'none': set a "
-                       "NetworkPolicy without egress that the cluster enforces, or network_proof = trust",
-                       address);
+    if (proof_look(&pod->proof) == REACH_UNKNOWN)
+        loop_timer_set(pod->loop, timer, clock_now() + LOOK_NSEC, on_prove_due);
+    else if (pod->proof.reach == REACH_SOMETHING)
+        log_error("no session is served", "reason=this pod can connect to %s", pod->proof.address);
 }
 
 static int pod_open(Loop *loop, const EngineConfig *config, Engine **ret, Problem *problem)
 {
-    PodEngine *pod;
-    int r = check_network(config, problem);
+    PodEngine *pod = calloc(1, sizeof(*pod));
 
-    if (r < 0)
-        return r;
-    pod = calloc(1, sizeof(*pod));
     if (!pod)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     pod->engine.ops = &engine_pod;
     pod->loop = loop;
     pod->config = *config;
+    if (strcmp(config->network_proof, "trust") == 0)
+        pod->proof.reach = REACH_NOTHING;
+    else
+        proof_begin(&pod->proof);
+    loop_timer_set(loop, &pod->prove, clock_now(), on_prove_due);
     *ret = &pod->engine;
     return 0;
 }
@@ -434,8 +342,27 @@ static void pod_close(Engine *engine)
     int fd = *pod->ended ? open(pod->ended, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444) : -1;
 
     close_fd(&fd);
+    loop_timer_cancel(&pod->prove);
+    proof_end(&pod->proof);
     loop_idle_remove(&pod->sweep_idle);
     free(pod);
+}
+
+/* Blocks for some seconds at most. */
+static bool is_closed(const EngineConfig *config, Problem *problem)
+{
+    const struct timespec moment = {.tv_nsec = LOOK_NSEC};
+    Proof proof = {.n = 0};
+
+    if (strcmp(config->network_proof, "trust") == 0)
+        return true;
+    proof_begin(&proof);
+    while (proof_look(&proof) == REACH_UNKNOWN)
+        nanosleep(&moment, NULL);
+    if (proof.reach == REACH_SOMETHING)
+        say_reached(&proof, problem);
+    proof_end(&proof);
+    return proof.reach == REACH_NOTHING;
 }
 
 static void pod_check(const EngineConfig *config, void (*report)(void *userdata, const EngineFinding *),
@@ -446,7 +373,7 @@ static void pod_check(const EngineConfig *config, void (*report)(void *userdata,
 
     if (!getenv("KUBERNETES_SERVICE_HOST"))
         check_say(&check, FINDING_OK, "pod", NULL, "not in a pod, where this engine is for");
-    else if (check_network(config, &problem) < 0)
+    else if (!is_closed(config, &problem))
         check_say(&check, FINDING_FAIL, "network", NULL, "%s", problem.text);
     else
         check_say(&check, FINDING_OK, "network", NULL,
