@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 import yaml
 
 from limpet.kubernetes._manifest import Gateways, Pair, manifest
-from limpet.kubernetes._pod import LABELS
+from limpet.kubernetes._pod import LABELS, SANDBOXES
 from tests.support.limpetd import end_with_parent
 from tests.support.ports import free_port
 
@@ -184,15 +184,19 @@ class Standin:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}
                 path, _, query = self.path.partition("?")
-                parts = path.split("/")[5:]
+                api, _, rest = path.partition(f"/namespaces/{NAMESPACE}/")
+                parts = rest.split("/")
                 asked = {name: value for name, (value,) in urllib.parse.parse_qs(query).items()}
                 if standin.away:
                     self.close_connection = True
                     return
                 if self.command == "PATCH":
-                    assert self.headers["Content-Type"] == "application/strategic-merge-patch+json"
+                    assert self.headers["Content-Type"] == "application/merge-patch+json"
                 labels, fields = asked.get("labelSelector", ""), asked.get("fieldSelector", "")
-                code, reply = standin.answer(self.command, *parts, body=body, labels=labels, fields=fields)
+                if api in ("/api/v1", f"/apis/{SANDBOXES}"):
+                    code, reply = standin.answer(self.command, *parts, body=body, labels=labels, fields=fields)
+                else:
+                    code, reply = 404, {}
                 if "as=PartialObjectMetadataList" in self.headers["Accept"]:
                     reply = {**reply, "items": [{"metadata": each["metadata"]} for each in reply["items"]] or None}
                 elif "items" in reply:
@@ -313,7 +317,29 @@ class Standin:
         self.objects[kind, name] = body
         if kind == "pods" and name not in self.statuses and "schedulingGates" not in body["spec"]:
             self.run_pod(name, body)
+        if kind in ("sandboxclaims", "sandboxwarmpools"):
+            self._make_sandboxes(body)
         return 201, self._seen((kind, name))
+
+    def _make_sandboxes(self, body: dict) -> None:
+        """As agent-sandbox does: a claim takes a pod of its pool, or has one made, and the pool is filled again. A sandbox is its pod."""
+        claims = [each for (kind, _), each in self.objects.items() if kind == "sandboxclaims"]
+        if "warmPoolRef" in body["spec"]:
+            pool = self.objects["sandboxwarmpools", body["spec"]["warmPoolRef"]["name"]]
+        else:
+            pool = body
+        template = self.objects["sandboxtemplates", pool["spec"]["sandboxTemplateRef"]["name"]]["spec"]["podTemplate"]
+        names = {f"{pool['metadata']['name']}-{number}" for number in range(len(claims) + pool["spec"]["replicas"])}
+        taken = {each["status"]["sandbox"]["name"] for each in claims if "status" in each}
+        if pool is not body:
+            there = sorted(name for name in names - taken if ("pods", name) in self.objects)
+            name = (there or [body["metadata"]["name"]])[0]
+            body["status"] = {"sandbox": {"name": name}}
+            names = {*sorted(names - taken - {name})[: pool["spec"]["replicas"]], name}
+        for name in sorted(names):
+            if ("pods", name) not in self.objects:
+                metadata = {"name": name, "labels": dict(template["metadata"]["labels"]), "annotations": {}}
+                self._make("pods", {"metadata": metadata, "spec": template["spec"]})
 
     def run_pod(self, name: str, body: dict) -> None:
         address = ".".join(map(str, [127, *(random.SystemRandom().randrange(2, 250) for _ in range(3))]))
@@ -326,7 +352,21 @@ class Standin:
             found["status"] = pod.described() if pod else self.statuses.get(key[1], {"phase": "Pending"})
         return found
 
+    def _sandboxes(self) -> set[str]:
+        """Names of the pods of claims."""
+        return {each["status"]["sandbox"]["name"] for (kind, _), each in self.objects.items() if kind == "sandboxclaims"}
+
     def _delete(self, kind: str, name: str) -> None:
+        found = self.objects[kind, name]
+        if kind == "sandboxwarmpools":
+            for key in [key for key in self.objects if key[0] == "pods" and key[1].startswith(name)]:
+                if key[1] not in self._sandboxes():
+                    self._delete(*key)
+        elif kind == "sandboxclaims":
+            del self.objects[kind, name]
+            if ("pods", sandbox := found["status"]["sandbox"]["name"]) in self.objects:
+                self._delete("pods", sandbox)
+            return
         pod = self.running.get(name) if kind == "pods" else None
         if pod is None:
             del self.objects[kind, name]
@@ -340,13 +380,21 @@ class Standin:
         pod.over.wait()
         with self.lock:
             del self.running[name]
-            del self.objects["pods", name]
+            gone = self.objects.pop(("pods", name))
+            if name in self._sandboxes():  # agent-sandbox makes another one
+                labels = {key: value for key, value in gone["metadata"]["labels"].items() if key in LABELS}
+                self._make("pods", {"metadata": {"name": name, "labels": labels, "annotations": {}}, "spec": gone["spec"]})
 
     def names(self, kind: str = "pods") -> list[str]:
         """Those of sessions."""
         with self.lock:
             found = {key: each["metadata"]["labels"] for key, each in self.objects.items() if key[0] == kind}
             return [name for (_, name), labels in found.items() if labels.items() >= LABELS.items()]
+
+    def pod(self, name: str) -> dict | None:
+        """None where there is none."""
+        with self.lock:
+            return self._seen(("pods", name)) if ("pods", name) in self.objects else None
 
     def delete(self, name: str) -> None:
         """As a drain does."""

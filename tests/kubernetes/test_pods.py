@@ -232,7 +232,7 @@ def until_warm(cluster, pods, but=()):
     """Returns the pod of the pool that is ready, and none of those."""
 
     def ready():
-        found = [each for each in pods._cluster.free() if _api.address_of(each) and each["metadata"]["name"] not in but]
+        found = [each for each in pods._cluster.free() if _api.is_running(each) and each["metadata"]["name"] not in but]
         return found and found[0]["metadata"]["name"]
 
     return cluster.until(ready, "the pool has a pod that runs")

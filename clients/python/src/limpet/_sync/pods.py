@@ -8,10 +8,11 @@ import dataclasses
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from .._connection._keys import KeyFile
-from .._connection._recovery import Attempts
+from .._connection._recovery import Attempts, ConnectionLost
 from .._copying._bringing import Artifacts
 from .._protocol import _requests, _wire
 from .._protocol._requests import Body, Request
@@ -25,13 +26,21 @@ from .session import Session
 
 T = TypeVar("T")
 
-_POLL = 0.1  # seconds between looks at a pod that starts
+_POLL = 0.1  # seconds between looks at a pod that starts, after shorter ones
 _CALLS = 10_000  # of which is remembered where they run
 _FROM_POD = (
     "memory", "cpus", "pids", "disk", "files", "image", "data", "packages", "template", "pip", "build",
 )  # fmt: skip
 
 _OF_SESSION = ("env", "network", "bindings")
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between looks: a pod of a pool is there at once, and one that starts in a second."""
+    pause = 0.02
+    while True:
+        yield pause
+        pause = min(1.25 * pause, _POLL)
 
 
 class _Place(NamedTuple):
@@ -45,12 +54,18 @@ class _Place(NamedTuple):
 
 
 def _place_of(found: Body, made: bool = False) -> _Place | None:
-    """None where no controller runs, or none any more."""
+    """None where no controller will be, or none any more."""
     address = None if _api.is_over(found) else _api.address_of(found)
     if address is None:
         return None
     host = f"[{address}]" if ":" in address else address
     return _Place(_api.session_of(found), found["metadata"]["uid"], f"tcp://{host}:{PORT}", made)
+
+
+def _may_be_done(error: Unavailable) -> bool:
+    """Whether the request was sent before the connection ended."""
+    lost = error.__cause__
+    return isinstance(lost, ConnectionLost) and lost.sent
 
 
 class PodClient(Client):
@@ -76,7 +91,7 @@ class PodClient(Client):
                     break
                 except Unavailable as error:
                     refused = error.__cause__ is None  # by a controller that ends with its session
-                    if time.monotonic() > deadline or (request.once and not refused):
+                    if time.monotonic() > deadline or (request.once and _may_be_done(error)):
                         raise
                     if not refused and self._pods._why_gone(place) is None:
                         raise
@@ -146,8 +161,8 @@ class Pods(Client):
         context, _, name = namespace.rpartition("/")
         if not name:
             raise BadRequest(f"the namespace {namespace!r} does not have the form [CONTEXT/]NAMESPACE")
-        self._cluster = _api.Cluster(name, context or None)
         self._options = options or PodOptions.from_environment()
+        self._cluster = _api.Cluster(name, context or None, self._options.agent_sandbox)
         super().__init__(
             f"tcp://{name}.pods", key=key, server_key=server_key, artifacts=artifacts, progress=progress
         )
@@ -257,6 +272,18 @@ class Pods(Client):
         Args:
             after: Seconds for which this client has seen them so, with calls of this method.
         """
+        made_by = self._left_of_sandboxes if self._options.agent_sandbox else self._left_of_pods
+        over = made_by()
+        seen, now = self._over, time.monotonic()
+        self._over = {uid: seen.get(uid, now) for _, found in over for uid in [found["metadata"]["uid"]]}
+        for kind, found in over:
+            about = found["metadata"]
+            if now - self._over[about["uid"]] >= after:
+                in_thread(self._cluster.delete, kind, about["name"], about["uid"])
+        if self._options.warm:
+            in_thread(self._cluster.fill, self._options)
+
+    def _left_of_pods(self) -> list[tuple[str, Body]]:
         ended = in_thread(self._cluster.ended)
         over = [("pod", found) for found in ended]
         going = in_thread(self._cluster.going) if self._options.warm or self._saves else []
@@ -270,14 +297,22 @@ class Pods(Client):
                 for found in claims
                 if _api.ends(found) and _api.session_of(found) not in kept
             ]
-        seen, now = self._over, time.monotonic()
-        self._over = {uid: seen.get(uid, now) for _, found in over for uid in [found["metadata"]["uid"]]}
-        for kind, found in over:
-            about = found["metadata"]
-            if now - self._over[about["uid"]] >= after:
-                in_thread(self._cluster.delete, kind, about["name"], about["uid"])
-        if self._options.warm:
-            in_thread(self._cluster.fill, self._options)
+        return over
+
+    def _left_of_sandboxes(self) -> list[tuple[str, Body]]:
+        """Claims whose pods have ended or were never used, and pools of other options."""
+        over: list[tuple[str, Body]] = []
+        holders = in_thread(self._cluster.holders)
+        self._in_use &= {taken_by(held)[1] for held in holders}
+        for held in holders:
+            its = in_thread(self._cluster.pod_of, _api.session_of(held))
+            if its is not None and (_api.is_over(its) or self._is_unopened(its)):
+                over.append(("sandbox_claim", held))
+        pool = pool_of(self._options)
+        for kind in ("sandbox_pool", "sandbox_template"):
+            found = in_thread(self._cluster.sandbox_pools, kind)
+            over += [(kind, each) for each in found if each["metadata"]["labels"][POOL] != pool]
+        return over
 
     def _left_of_pool(self, pods: list[Body]) -> list[Body]:
         """What is of no use any more: of other options, or of whoever has died while it opened a session."""
@@ -393,7 +428,7 @@ class Pods(Client):
             if made:
                 in_thread(self._cluster.delete_pod_of, name)
             raise
-        if made and self._options.warm:
+        if made and self._options.warm and not self._options.agent_sandbox:
             self._refill()
         return reply
 
@@ -448,9 +483,10 @@ class Pods(Client):
 
     def _make(self, name: str, ends: bool) -> bool:
         """Makes the pod, or takes one of the pool. False where the session has one."""
-        taken = in_thread(self._cluster.take, name, self._options, ends) if self._options.warm else None
-        if taken is not None:
-            return taken
+        if self._options.warm or self._options.agent_sandbox:
+            taken = in_thread(self._cluster.take, name, self._options, ends)
+            if taken is not None:
+                return taken
         return in_thread(self._cluster.create, "pod", pod(name, self._options, ends))
 
     def _asked(
@@ -464,17 +500,19 @@ class Pods(Client):
     ) -> T:
         """Asks the controller of a pod, which may be starting, and whose controller may not listen yet."""
         began = time.monotonic()
+        pauses = _pauses()
         while True:
             client = self._client(self._placed(name, made, began, deadline))
             try:
                 return client._request(request, start, stream)
-            except Unavailable:
-                if time.monotonic() > deadline or request.once:
+            except Unavailable as error:
+                if time.monotonic() > deadline or (request.once and _may_be_done(error)):
                     raise
-            sleep(_POLL)
+            sleep(next(pauses))
 
     def _placed(self, name: str, made: bool, began: float, deadline: float) -> _Place:
-        """Where the controller of a session is, once it runs."""
+        """Where the controller of a session is, once its pod has an address."""
+        pauses = _pauses()
         while True:
             found = in_thread(self._cluster.pod_of, name)
             if found is None:
@@ -490,7 +528,7 @@ class Pods(Client):
                     f"the pod {object_name(name)} does not run after {self._start_timeout:.0f} seconds; "
                     f"`kubectl --namespace {self._cluster.namespace} describe pod {object_name(name)}` says more"
                 )
-            sleep(_POLL)
+            sleep(next(pauses))
 
     def _running(self, group: str) -> list[PodClient]:
         """Clients of the controllers that run."""

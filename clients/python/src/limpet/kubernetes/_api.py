@@ -20,17 +20,38 @@ from urllib3.exceptions import HTTPError
 from .._protocol._requests import Body
 from ..errors import BadRequest, Denied, EngineError, Error, ImageMissing, LimitReached, Unavailable
 from . import _pod
-from ._pod import CONTROLLER, ENDS, FREE, GROUP, HOLDER_LABELS, LABELS, POOL, SESSION, PodOptions, object_name
+from ._pod import (
+    CONTROLLER,
+    ENDS,
+    FREE,
+    GROUP,
+    HOLDER_LABELS,
+    LABELS,
+    POOL,
+    SANDBOXES,
+    SESSION,
+    TAKEN,
+    PodOptions,
+    object_name,
+)
 
 _TIMEOUT = Timeout(connect=3.0, read=10.0)  # seconds
-_PATHS = {"pod": "pods", "persistent_volume_claim": "persistentvolumeclaims", "service": "services"}
-_PATCH = "application/strategic-merge-patch+json"
+_PATHS = {  # of an API, and what it calls them
+    "pod": ("api/v1", "pods"),
+    "persistent_volume_claim": ("api/v1", "persistentvolumeclaims"),
+    "service": ("api/v1", "services"),
+    "sandbox_claim": (f"apis/{SANDBOXES}", "sandboxclaims"),
+    "sandbox_pool": (f"apis/{SANDBOXES}", "sandboxwarmpools"),
+    "sandbox_template": (f"apis/{SANDBOXES}", "sandboxtemplates"),
+}
+_PATCH = "application/merge-patch+json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PLACING = 10.0  # seconds in which a pod that no node has room for may find one
 _NO_IMAGE = (
     "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
 )  # fmt: skip
 _ENDED = ("Succeeded", "Failed")  # phases
+_NO_SANDBOX = ("WarmPoolNotFound", "TemplateNotFound", "ReconcilerError")  # why agent-sandbox has no pod
 _NOT_MADE = ("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff", "RunContainerError")
 
 
@@ -49,10 +70,14 @@ class Cluster:
 
     Of the official client it takes what finds a cluster and connects to it. The rest of that client, a function for
     each request and a class for each object, takes as much memory as hundreds of sessions.
+
+    ``agent_sandbox``: whether that makes the pods. A session's name is then the name of its SandboxClaim.
     """
 
-    def __init__(self, namespace: str, context: str | None) -> None:
+    def __init__(self, namespace: str, context: str | None, agent_sandbox: bool = False) -> None:
         self.namespace = namespace
+        self.agent_sandbox = agent_sandbox
+        self._filled = False
         settings = Configuration()
         try:
             if context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -94,12 +119,16 @@ class Cluster:
         return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
     def pod_of(self, session: str) -> Body | None:
-        """The pod of a session, None where nothing has its name. One of the pool that is gone has ended."""
-        held = self.pod(object_name(session))
+        """The pod of a session, None where nothing has its name. One that is gone has ended, and one is pending that
+        agent-sandbox has not made yet.
+        """
+        held = self._held(session)
         if held is None:
             return None
+        if self.agent_sandbox and TAKEN not in held["metadata"].get("annotations", {}):
+            return self._named(session, held)
         name, uid = _pod.taken_by(held)
-        found = held if name == held["metadata"]["name"] else self.pod(name)
+        found = held if uid == held["metadata"]["uid"] else self.pod(name)
         if found is not None and found["metadata"]["uid"] == uid:
             return found
         return {
@@ -107,24 +136,51 @@ class Cluster:
             "status": {"phase": "Failed", "reason": "its pod was deleted"},
         }
 
+    def _held(self, session: str) -> Body | None:
+        """What has the name of a session."""
+        return self._read("sandbox_claim" if self.agent_sandbox else "pod", object_name(session))
+
+    def _named(self, session: str, held: Body) -> Body:
+        """The pod that a claim has got, which says so from now on: agent-sandbox makes another one, of the same name,
+        if it is deleted.
+        """
+        status = held.get("status", {})
+        name = status.get("sandbox", {}).get("name")
+        found = self.pod(name) if name else None
+        if found is not None and is_over(found):  # of an earlier claim
+            found = None
+        if found is not None:
+            found = self._change("pod", found, _pod.taking(session, ends(held)))
+        if found is None or self._change("sandbox_claim", held, _pod.naming(found)) is None:
+            return {**held, "status": {"phase": "Pending", "conditions": status.get("conditions", [])}}
+        return found
+
     def delete_pod_of(self, session: str, uid: str | None = None) -> None:
         """Deletes the pod of a session, and what has its name, unless it has another pod by now."""
-        held = self.pod(object_name(session))
+        held = self._held(session)
         if held is None:
             return
         name, taken = _pod.taken_by(held)
-        if uid in (None, taken):
-            for each, its in {name: taken, held["metadata"]["name"]: held["metadata"]["uid"]}.items():
-                self.delete("pod", each, its)
+        if uid not in (None, taken):
+            return
+        if self.agent_sandbox:
+            self.delete("sandbox_claim", held["metadata"]["name"], held["metadata"]["uid"])
+            return
+        for each, its in {name: taken, held["metadata"]["name"]: held["metadata"]["uid"]}.items():
+            self.delete("pod", each, its)
 
     def take(self, session: str, options: PodOptions, ends: bool) -> bool | None:
         """Takes a pod of the pool for a session. None: there is none; False: somebody else has the name."""
+        if self.agent_sandbox:
+            if not self._filled:
+                self.fill(options)
+            return self.create("sandbox_claim", _pod.sandbox_claim(session, options, ends))
         if self.pod(object_name(session)) is not None:
             return False
         for found in sorted(self.free(_pod.pool_of(options)), key=_made_at):
-            if is_over(found) or address_of(found) is None:
+            if is_over(found) or not is_running(found):
                 continue
-            if not self._change_pod(found, _pod.taking(found, session, ends)):
+            if self._change("pod", found, _pod.taking(session, ends)) is None:
                 continue
             held = False
             try:
@@ -136,7 +192,14 @@ class Cluster:
         return None
 
     def fill(self, options: PodOptions) -> None:
-        """Makes the pods that the pool lacks. Whoever else does so at once makes those of the same names."""
+        """Makes the pods that the pool lacks, or the pool of agent-sandbox. Whoever else does so at once makes those of
+        the same names.
+        """
+        if self.agent_sandbox:
+            for kind, body in _pod.sandbox_pool(options).items():
+                self.create(kind, body)
+            self._filled = True
+            return
         pool = _pod.pool_of(options)
         there = self._listed("pod", f"{POOL}={pool}")
         ready = sum(FREE in found["metadata"]["labels"] and not is_over(found) for found in there)
@@ -151,18 +214,24 @@ class Cluster:
         return self._listed("pod", f"{FREE},{POOL}={pool}" if pool else FREE)
 
     def holders(self) -> list[Body]:
-        """What has the names of sessions whose pods are of a pool."""
+        """What has the names of sessions whose pods have names of their own."""
+        if self.agent_sandbox:
+            return self._listed("sandbox_claim", _selector(""), whole=False)
         return self._listed("pod", ",".join(f"{key}={value}" for key, value in HOLDER_LABELS.items()))
+
+    def sandbox_pools(self, kind: str) -> list[Body]:
+        """The metadata of what agent-sandbox makes pods of, whichever they are like."""
+        return self._listed(kind, _selector(""), whole=False)
 
     def pods(self, group: str = "") -> list[Body]:
         """Those of sessions, or of a group of them."""
-        return self._listed("pod", f"{_selector(group)},!{FREE}")
+        return _of_sessions(self._listed("pod", f"{_selector(group)},!{FREE}"))
 
     def going(self, group: str = "") -> list[Body]:
         """The metadata of those that have not ended."""
         fields = ",".join(f"status.phase!={phase}" for phase in _ENDED)
         found = self._listed("pod", f"{_selector(group)},!{FREE}", fields, whole=False)
-        return [each for each in found if not is_over(each)]
+        return [each for each in _of_sessions(found) if not is_over(each)]
 
     def ended(self) -> list[Body]:
         """The metadata of those that have ended by themselves."""
@@ -199,7 +268,8 @@ class Cluster:
         accept: str = "application/json",
     ) -> Body:
         settings = self._settings
-        url = f"{settings.host}/api/v1/namespaces/{self.namespace}/{_PATHS[kind]}"
+        api, kinds = _PATHS[kind]
+        url = f"{settings.host}/{api}/namespaces/{self.namespace}/{kinds}"
         url += f"/{name}" if name else ""
         url += f"?{urlencode(query)}" if query else ""
         headers = {each["key"]: each["value"] for each in settings.auth_settings().values() if each["value"]}
@@ -213,16 +283,17 @@ class Cluster:
             raise _Refused(answer.status, said)
         return said
 
-    def _change_pod(self, found: Body, change: Body) -> bool:
-        """False where it is not as it was found any more."""
-        with self._told("a pod of the pool cannot be taken"):
+    def _change(self, kind: str, found: Body, change: Body) -> Body | None:
+        """Changes its metadata. None where it is not as it was found any more."""
+        about = found["metadata"]
+        body = {"metadata": {"resourceVersion": about["resourceVersion"], **change}}
+        with self._told(f"the {kind} {about['name']} cannot be taken"):
             try:
-                self._call("PATCH", "pod", found["metadata"]["name"], change)
+                return self._call("PATCH", kind, about["name"], body)
             except _Refused as error:
                 if error.status not in (404, 409):
                     raise
-                return False
-        return True
+                return None
 
     def _listed(self, kind: str, selector: str, fields: str = "", whole: bool = True) -> list[Body]:
         """Those that there are, whole or their metadata alone, which of a pod is a tenth."""
@@ -269,6 +340,11 @@ def _object(data: bytes) -> Body:
 
 def _refusal(what: str, namespace: str, error: _Refused) -> Error:
     said = error.message
+    if error.status == 404 and not error.reason:  # no such API, which is no object's answer
+        return EngineError(
+            f"{what}: agent-sandbox and its extensions are not installed, or not as {SANDBOXES}; "
+            "install them, or leave out agent_sandbox"
+        )
     if error.status == 429 or error.status >= 500:
         return Unavailable(f"{what}: the API server says {error.status}, {said}; try again later")
     if error.status == 403 and "exceeded quota" in said:
@@ -292,6 +368,11 @@ def _made_at(found: Body) -> str:
 
 def session_of(pod: Body) -> str:
     return str(pod["metadata"].get("annotations", {}).get(SESSION, ""))
+
+
+def _of_sessions(found: list[Body]) -> list[Body]:
+    """Those but for pods that agent-sandbox keeps ready."""
+    return [each for each in found if session_of(each)]
 
 
 def ends(found: Body) -> bool:
@@ -320,12 +401,15 @@ def why_over(pod: Body) -> str:
 
 
 def address_of(pod: Body) -> str | None:
-    """Where its controller listens, once that runs."""
-    for container in pod["status"].get("containerStatuses", []):
-        if container["name"] == CONTROLLER and "running" in container.get("state", {}):
-            address: str | None = pod["status"].get("podIP")
-            return address
-    return None
+    """Where its controller listens, or soon will: the kubelet tells that a container runs a second after it does."""
+    address: str | None = pod["status"].get("podIP")
+    return address
+
+
+def is_running(pod: Body) -> bool:
+    """Whether its controller is."""
+    containers = pod["status"].get("containerStatuses", [])
+    return any(each["name"] == CONTROLLER and "running" in each.get("state", {}) for each in containers)
 
 
 def failure_of(pod: Body, since: float) -> Error | None:
@@ -349,6 +433,10 @@ def failure_of(pod: Body, since: float) -> Error | None:
         waits = condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
         if waits and time.monotonic() - since > _PLACING:
             return EngineError(f"no node takes the pod: {condition.get('message', 'Unschedulable')}")
+        if condition.get("reason") in _NO_SANDBOX and time.monotonic() - since > _PLACING:
+            said = condition.get("message", condition["reason"])
+            kind = LimitReached if "exceeded quota" in said else EngineError
+            return kind(f"agent-sandbox makes no pod: {said}")
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from ._egress import EGRESS, EGRESS_PORT
-from ._pod import PORT, SECRET, VARIABLE
+from ._pod import PORT, SANDBOXES, SECRET, VARIABLE
 
 CLIENT = "limpet-client"
 CLIENT_LABEL = "limpet.client"
@@ -77,7 +77,7 @@ rules:
   verbs: [create, delete, get, list]
 - apiGroups: [""] # a pod of the pool becomes that of a session
   resources: [pods]
-  verbs: [patch]{service_rule}
+  verbs: [patch]{service_rule}{sandbox_rules}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -256,6 +256,12 @@ spec:
     ports: [{{port: {port}}}]
 """
 
+# Where agent-sandbox makes the pods of sessions.
+_SANDBOX_RULES = f"""
+- apiGroups: [{SANDBOXES.partition("/")[0]}]
+  resources: [sandboxclaims, sandboxwarmpools, sandboxtemplates]
+  verbs: [create, delete, get, list, patch]"""
+
 _EGRESS_LABELS = "{app.kubernetes.io/name: limpet, app.kubernetes.io/component: egress}"
 # For what there is without limpet-egress, too.
 _WITHOUT_EGRESS = {
@@ -326,6 +332,7 @@ def manifest(
     """
     said = {"namespace": namespace, "client": CLIENT, "label": CLIENT_LABEL}
     said |= _WITH_EGRESS if egress else _WITHOUT_EGRESS
+    said["sandbox_rules"] = _SANDBOX_RULES if pods.get(f"{VARIABLE}AGENT_SANDBOX") == "true" else ""
     text = _TEXT.format(
         **said,
         secret=SECRET,

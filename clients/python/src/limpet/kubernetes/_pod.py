@@ -29,7 +29,8 @@ POOL = "limpet.pool"
 FREE = "limpet.free"
 """Label of one that no session has taken."""
 TAKEN = "limpet.taken"
-"""Annotation of what holds the name of a session: its pod, and the uid of that."""
+"""Annotation of what holds the name of a session whose pod has another one: that pod, and its uid."""
+SANDBOXES = "extensions.agents.x-k8s.io/v1beta1"
 CONTROLLER, GUEST = "controller", "guest"
 VARIABLE = "LIMPET_POD_"
 """What variables with values of PodOptions begin with."""
@@ -75,6 +76,8 @@ class PodOptions:
             ``volume``.
         network_proof: ``"ask"``: a pod that reaches the DNS or the API server of the cluster serves no session.
             ``"trust"``: it does, and the network is what the cluster makes of it.
+        agent_sandbox: Whether agent-sandbox makes the pods: a session is a SandboxClaim, and its pool a
+            SandboxWarmPool. Not with a ``volume``.
     """
 
     image: str
@@ -88,11 +91,13 @@ class PodOptions:
     host_users: bool | None = None
     network_proof: str = "ask"
     warm: int = 0
+    agent_sandbox: bool = False
 
     def __post_init__(self) -> None:
-        if self.warm and self.volume is not None:
+        if (self.warm or self.agent_sandbox) and self.volume is not None:
             raise BadRequest(
-                "a pod that is kept warm has no claim, as that is of one session: leave out warm, or volume"
+                "a pod that is kept warm, or is of agent-sandbox, has no claim, as that is of one session: "
+                "leave out warm and agent_sandbox, or volume"
             )
 
     @classmethod
@@ -105,7 +110,7 @@ class PodOptions:
         for name in (each.name for each in fields(cls)):
             text = environment.get(VARIABLE + name.upper(), "")
             if text:
-                given[name] = _READ.get(name, str)(text)
+                given[name] = _read(name, text)
         missing = [VARIABLE + name.upper() for name in ("image", "controller_image") if name not in given]
         if missing:
             raise BadRequest(
@@ -114,26 +119,20 @@ class PodOptions:
         return cls(**given)
 
 
-def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise BadRequest(f"{VARIABLE}HOST_USERS cannot be {text!r}: true or false")
-    return text == "true"
+_READ: dict[str, tuple[Callable[[str], Any], str]] = {
+    "cpus": (float, "a number such as 1.5"),
+    "host_users": ({"true": True, "false": False}.__getitem__, "true or false"),
+    "agent_sandbox": ({"true": True, "false": False}.__getitem__, "true or false"),
+    "warm": (int, "a number such as 2"),
+}
 
 
-def _cpus(text: str) -> float:
+def _read(name: str, text: str) -> Any:
+    read, means = _READ.get(name, (str, ""))
     try:
-        return float(text)
-    except ValueError:
-        raise BadRequest(f"{VARIABLE}CPUS cannot be {text!r}: a number such as 1.5") from None
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise BadRequest(f"{VARIABLE}WARM cannot be {text!r}: a number such as 2")
-    return int(text)
-
-
-_READ: dict[str, Callable[[str], Any]] = {"cpus": _cpus, "host_users": _flag, "warm": _count}
+        return read(text)
+    except (KeyError, ValueError):
+        raise BadRequest(f"{VARIABLE}{name.upper()} cannot be {text!r}: {means}") from None
 
 
 def object_name(session: str) -> str:
@@ -203,16 +202,16 @@ def warm_pod(number: int, options: PodOptions) -> Body:
     }
 
 
-def taking(found: Body, session: str, ends: bool) -> Body:
-    """What makes a pod of the pool that of a session, unless somebody else has changed it since."""
+def taking(session: str, ends: bool) -> Body:
+    """What makes a pod that of a session."""
     metadata = _metadata(session, ends)
-    return {
-        "metadata": {
-            "resourceVersion": found["metadata"]["resourceVersion"],
-            "labels": {**metadata["labels"], FREE: None},
-            "annotations": metadata["annotations"],
-        }
-    }
+    return {"labels": {**metadata["labels"], FREE: None}, "annotations": metadata["annotations"]}
+
+
+def naming(found: Body) -> Body:
+    """What has the name of a session say which pod is its."""
+    about = found["metadata"]
+    return {"annotations": {TAKEN: f"{about['name']} {about['uid']}"}}
 
 
 def holder(session: str, found: Body, options: PodOptions, ends: bool) -> Body:
@@ -220,7 +219,7 @@ def holder(session: str, found: Body, options: PodOptions, ends: bool) -> Body:
     about = found["metadata"]
     metadata = _metadata(session, ends)
     metadata["labels"] = HOLDER_LABELS
-    metadata["annotations"][TAKEN] = f"{about['name']} {about['uid']}"
+    metadata["annotations"] |= naming(found)["annotations"]
     metadata["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "Pod", "name": about["name"], "uid": about["uid"]}
     ]
@@ -243,6 +242,34 @@ def taken_by(found: Body) -> tuple[str, str]:
     about = found["metadata"]
     name, _, uid = about.get("annotations", {}).get(TAKEN, "").partition(" ")
     return (name, uid) if uid else (about["name"], about["uid"])
+
+
+def sandbox_pool(options: PodOptions) -> dict[str, Body]:
+    """What agent-sandbox makes pods of, by kind."""
+    metadata = {"name": f"limpet-{pool_of(options)}", "labels": {**LABELS, POOL: pool_of(options)}}
+    made = warm_pod(0, options)
+    template = {
+        "podTemplate": {"metadata": {"labels": LABELS}, "spec": made["spec"]},
+        "networkPolicyManagement": "Unmanaged",  # its own lets pods reach the internet
+    }
+    pool = {"replicas": options.warm, "sandboxTemplateRef": {"name": metadata["name"]}}
+    return {
+        "sandbox_template": _sandbox_object("SandboxTemplate", metadata, template),
+        "sandbox_pool": _sandbox_object("SandboxWarmPool", metadata, pool),
+    }
+
+
+def sandbox_claim(session: str, options: PodOptions, ends: bool) -> Body:
+    """What has the name of a session whose pod is made by agent-sandbox. It takes the pod along."""
+    spec = {
+        "warmPoolRef": {"name": f"limpet-{pool_of(options)}"},
+        "lifecycle": {"ttlSecondsAfterFinished": 600, "shutdownPolicy": "Delete"},
+    }
+    return _sandbox_object("SandboxClaim", _metadata(session, ends), spec)
+
+
+def _sandbox_object(kind: str, metadata: Body, spec: Body) -> Body:
+    return {"apiVersion": SANDBOXES, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _spec(options: PodOptions, volumes: list[Body], settings: dict[str, str]) -> Body:
