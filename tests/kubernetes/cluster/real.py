@@ -16,8 +16,9 @@ from tests.kubernetes.standin import NAMESPACE, until
 
 IMAGES = {"image": "limpet.test/sandbox:1", "controller_image": "limpet.test/limpet:1", "pull": "Never"}
 GATEWAY = "limpet.test/limpet:1"
-PODS = "10.244.0.0/16"
 NODE = "10.99.0.1"
+CONTROL = "10.99.0.2"
+DNS = "10.96.0.10"
 PATIENCE = 180
 CLAIMS = 40
 
@@ -35,7 +36,7 @@ spec:
 class Real:
     """``administrator``: who has set the cluster up. ``kubeconfig``: of whom the manifest lets open sessions, as context `here`."""
 
-    options = {**IMAGES, "memory": "512Mi", "network_proof": "trust"}
+    options = {**IMAGES, "memory": "512Mi"}
     address = NODE
     until = staticmethod(functools.partial(until, patience=PATIENCE))
 
@@ -43,7 +44,7 @@ class Real:
         self.administrator = os.environ["KUBECONFIG"]
         self.directory = pathlib.Path(self.administrator).parent / "tests"
         self.directory.mkdir(exist_ok=True)
-        self.apply(self.manifest(NAMESPACE, "--egress", "1"))
+        self.apply(self.manifest(NAMESPACE, "--egress", "1", "--agent-sandbox", "true"))
         self.apply("---\n".join(_VOLUME.format(number=number, directory=self.directory / "volumes") for number in range(CLAIMS)))
         self.key, self.server_key = self.client_keys(NAMESPACE)
         self.egress_key = self.directory / "egress.key"

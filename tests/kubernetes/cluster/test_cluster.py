@@ -13,9 +13,9 @@ import pytest
 
 import limpet
 from tests.kubernetes.standin import PROGRAMS
-from tests.support.web import get, serving
+from tests.support.web import get
 
-from .real import GATEWAY, NODE, PODS
+from .real import CONTROL, DNS, GATEWAY
 
 MANY = 20
 
@@ -30,43 +30,89 @@ def test_the_manifest_is_taken_without_a_warning(real, gateways):
 
 
 @contextlib.contextmanager
-def closed_network(*open_to):
-    """What a policy without egress comes to, or with egress to these alone, which nothing enforces here: pods answer, and begin
-    nothing else.
-    """
-    new = ["--match", "conntrack", "--ctstate", "NEW", "--jump"]
-    rules = [[*way, *new, "ACCEPT"] for way in open_to] + [["--source", PODS, *new, "DROP"]]
-    with contextlib.ExitStack() as stack:
-        for rule in rules:
-            subprocess.run(["iptables", "--table", "mangle", "--append", "PREROUTING", *rule], check=True)
-            stack.callback(subprocess.run, ["iptables", "--table", "mangle", "--delete", "PREROUTING", *rule], check=True)
+def without_a_policy(real):
+    """Sessions may reach everything meanwhile."""
+    policy = real.kubectl("get", "networkpolicy", "limpet-sessions", "--output", "yaml")
+    real.kubectl("delete", "networkpolicy", "limpet-sessions")
+    try:
         yield
+    finally:
+        real.apply(policy)
 
 
 def test_a_pod_serves_only_where_its_network_is_closed(fleet, real):
-    pods = fleet(network_proof="ask")
-    with pytest.raises(limpet.EngineError, match=r"this pod can connect to 10\.96\.0\.1.*set a NetworkPolicy without egress"):
+    pods = fleet()
+    with without_a_policy(real), pytest.raises(limpet.EngineError, match=r"this pod can connect to 10\.96\.0\.1.*set a NetworkPolicy without egress"):
         pods.open("open")
     real.until_gone()
-    with closed_network():
-        assert pods.open("closed").run("6 * 7").result == "42"
+    assert pods.open("closed").run("6 * 7").result == "42"
 
 
-def test_a_session_goes_through_limpet_egress_where_its_network_is_closed(fleet, real, monkeypatch):
+NEIGHBOUR = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: neighbour, labels: {{app: neighbour}}}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: dns
+    image: limpet.test/limpet:1
+    imagePullPolicy: Never
+    command: [python3, -m, http.server, "5353"]
+    readinessProbe: {{tcpSocket: {{port: 5353}}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: dns}}
+spec:
+  selector: {{app: neighbour}}
+  clusterIP: {DNS}
+  ports: [{{port: 53, targetPort: 5353}}]
+"""
+
+
+@pytest.fixture
+def neighbour(real):
+    """The address of a pod which is no session and listens, as whoever answers for the DNS does."""
+    real.apply(NEIGHBOUR)
+    real.kubectl("wait", "--for=condition=Ready", "pod/neighbour", "--timeout=170s")
+    yield real.pod("neighbour")["status"]["podIP"]
+    real.kubectl("delete", "--filename", "-", input=NEIGHBOUR)
+
+
+def connecting(address, port):
+    """Code that says `open` where something listens."""
+    return f"import socket\nsocket.create_connection(({address!r}, {port}), 2).close()\nprint('open')"
+
+
+def in_neighbour(real, code):
+    return real.kubectl("exec", "neighbour", "--", "python3", "-c", f"try:\n  exec({code!r})\nexcept OSError as e: print(type(e).__name__)").strip()
+
+
+def test_a_pod_reaches_no_other_and_answers_clients_alone(fleet, real, neighbour):
+    session = fleet().open("closed")
+    controller = real.pod("limpet-closed")["status"]["podIP"], 7310
+    for address, port in ((DNS, 53), (neighbour, 5353), (CONTROL, 6443)):
+        if address != CONTROL:
+            assert in_neighbour(real, connecting(address, port)) == "open"
+        assert session.run(connecting(address, port)).error.name == "TimeoutError"
+    assert in_neighbour(real, connecting(*controller)) == "TimeoutError"
+    real.kubectl("label", "pod", "neighbour", "limpet.client=true")
+    real.until(lambda: in_neighbour(real, connecting(*controller)) == "open", "a client is let in")
+    assert in_neighbour(real, connecting(controller[0], 22)) == "TimeoutError"
+
+
+def test_a_session_goes_through_limpet_egress_alone(fleet, real, neighbour, monkeypatch):
     real.until_egress()
     monkeypatch.setenv("LIMPET_EGRESS_KEY", str(real.egress_key))
+    address = f"{neighbour}:5353"
     service = real.get("service", "limpet-egress")["spec"]["clusterIP"]
-    (pod,) = real.get("pods", "--selector", "app.kubernetes.io/component=egress")["items"]
-    egress = pod["status"]["podIP"]
-    ways = [["--source", egress], ["--destination", service, "--protocol", "tcp", "--dport", "7311"]]
-    with closed_network(*ways), serving(host=NODE) as server:
-        session = fleet(network_proof="ask").open("behind", network={"allow": [server.address]})
-        assert get(session, f"http://{server.address}/")[0] == 200
-        direct = f"import socket\nsocket.create_connection(({NODE!r}, {server.server_port}), 2)"
-        assert session.run(direct).error.name == "TimeoutError"
-        strange = f"import socket\nc = socket.create_connection(({service!r}, 7311))\nc.sendall(bytes([0, 0, 0, 4]) + b'AAAA')\nc.recv(200)"
-        assert "another key has sealed them" in session.run(strange).check().result
-    assert server.requests == ["/"]
+    session = fleet().open("behind", network={"allow": [address]})
+    assert get(session, f"http://{address}/")[0] == 200
+    assert session.run(connecting(neighbour, 5353)).error.name == "TimeoutError"
+    strange = f"import socket\nc = socket.create_connection(({service!r}, 7311))\nc.sendall(bytes([0, 0, 0, 4]) + b'AAAA')\nc.recv(200)"
+    assert "another key has sealed them" in session.run(strange).check().result
+    assert in_neighbour(real, connecting(service, 7311)) == "TimeoutError"
 
 
 def test_a_quota_is_told(fleet, real):
@@ -120,6 +166,19 @@ def test_a_pod_that_cannot_start_is_told_and_removed(fleet, real, options, error
     with pytest.raises(error, match=says):
         fleet(**options).open("amiss")
     real.until_gone()
+
+
+def test_a_pod_that_agent_sandbox_cannot_make_is_told(fleet, real):
+    with pytest.raises(limpet.ImageMissing, match="limpet.test/none:1 is not there"):
+        fleet(agent_sandbox=True, image="limpet.test/none:1").open("amiss")
+    real.until_gone()
+    real.kubectl("create", "quota", "none", "--hard=pods=0")
+    try:
+        with pytest.raises(limpet.LimitReached, match="exceeded quota: none"):
+            fleet(agent_sandbox=True).open("second")
+    finally:
+        real.kubectl("delete", "quota", "none")
+        real.kubectl("delete", "sandboxwarmpools,sandboxtemplates", "--all")
 
 
 def test_code_has_no_token_and_no_network_of_the_cluster(fleet):
