@@ -174,6 +174,15 @@ static int decode(FileServiceJob *job)
     return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
 }
 
+/* One request comes with a descriptor. */
+static int take_descriptor(FileServiceJob *job, Descriptors *descriptors, Problem *problem)
+{
+    if (descriptors->n > ((JobKind)job->message.kind == JOB_TAKE_MEMORY))
+        return problem_set(problem, ERR_BAD_REQUEST, "it comes with descriptors that it has no use for");
+    job->came = descriptors_take(descriptors, 0);
+    return 0;
+}
+
 int file_service_take(FileService *file_service, Buf *request, Descriptors *descriptors, Problem *problem)
 {
     FileServiceJob *job = calloc(1, sizeof(*job));
@@ -186,12 +195,13 @@ int file_service_take(FileService *file_service, Buf *request, Descriptors *desc
                             .bytes = *request,
                             .store = -1,
                             .files = -1,
-                            .came = descriptors_take(descriptors, 0),
+                            .came = -1,
                             .passed = -1,
                             .problem = PROBLEM_NULL};
     *request = BUF_NULL;
     file_service->jobs++;
-    if (message_decode(&job->message, buf_head(&job->bytes), job->bytes.size, problem) < 0) {
+    if (message_decode(&job->message, buf_head(&job->bytes), job->bytes.size, problem) < 0 ||
+        take_descriptor(job, descriptors, problem) < 0) {
         job_free(job);
         return -EPROTO;
     }
