@@ -11,7 +11,7 @@
 #include "proto/base/base.h"
 #include "proto/base/clock.h"
 
-#define PATIENCE_NSEC (300 * NSEC_PER_MSEC)
+#define PATIENCE_NSEC (500 * NSEC_PER_MSEC)
 #define PAUSE_NSEC    (100 * NSEC_PER_MSEC)
 #define ATTEMPTS      50
 

@@ -140,7 +140,14 @@ children = [subprocess.Popen([sys.executable, "-c", {child!r}], stdout=subproces
 for each in children: each.stdout.readline()""").ok
         result = session.run("while True: hoard.append(b'x' * (1 << 20))", timeout=PATIENCE)
         assert (result.error.name, result.state) == ("MemoryError", "kept"), result
-        assert session.run("hoard.clear(); len(kept), children[0].wait()").result == f"({160 * MIB}, -9)"
+        ended = """
+import os, select
+hoard.clear()
+some = select.poll()
+for each in children: some.register(os.pidfd_open(each.pid))
+some.poll()
+len(kept), -9 in [each.poll() for each in children]"""
+        assert session.run(ended).result == f"({160 * MIB}, True)"
 
 
 @pytest.mark.parametrize("cpus, threads", [(0.5, "1"), (1.5, "2")])
