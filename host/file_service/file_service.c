@@ -174,7 +174,7 @@ static int decode(FileServiceJob *job)
     return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
 }
 
-/* One request comes with a descriptor. */
+/* Takes the descriptor that comes with one kind of request. */
 static int take_descriptor(FileServiceJob *job, Descriptors *descriptors, Problem *problem)
 {
     if (descriptors->n > ((JobKind)job->message.kind == JOB_TAKE_MEMORY))

@@ -8,7 +8,7 @@ import pytest
 
 from limpet.kubernetes import _egress
 from tests.support.ports import free_port
-from tests.support.web import serving
+from tests.support.web import is_open, serving
 
 PATIENCE = 60
 ARRIVALS = 256  # that may have said nothing
@@ -41,17 +41,6 @@ def asked(stream, server):
     """The status of a server's answer."""
     stream.sendall(f"GET http://{server.address}/ HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode())
     return int(stream.recv(4096).split()[1])
-
-
-def is_open(stream):
-    """Whether the other side has neither said nor ended anything."""
-    stream.setblocking(False)
-    try:
-        return bool(stream.recv(1, socket.MSG_PEEK)) and False
-    except BlockingIOError:
-        return True
-    except ConnectionError:
-        return False
 
 
 def test_a_pod_that_says_nothing_keeps_nobody_waiting(arrive):

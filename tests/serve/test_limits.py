@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.support.gateway import until
+from tests.support.web import is_open
 
 
 @pytest.fixture
@@ -99,16 +100,6 @@ def test_rate(limited):
     assert {(answer.status_code, answer.json()["name"]) for answer in refused} == {(429, "LimitReached")}
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     assert limited.get("/health").status_code == 200
-
-
-def is_open(stream):
-    stream.setblocking(False)
-    try:
-        return bool(stream.recv(1, socket.MSG_PEEK)) and False
-    except BlockingIOError:
-        return True
-    except ConnectionError:
-        return False
 
 
 def test_strangers_of_one_address_leave_room_for_others(own_gateway):

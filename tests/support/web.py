@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.server
 import json
+import socket
 import ssl
 import subprocess
 import threading
@@ -125,3 +126,14 @@ def get(session, *arguments):
     """What get() of GET returns in the session."""
     result = session.run(f"{GET}\nget(*{arguments!r})").check()
     return eval(result.result)
+
+
+def is_open(stream):
+    """Whether the other side has not ended the connection."""
+    stream.setblocking(False)
+    try:
+        return bool(stream.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
