@@ -130,14 +130,21 @@ typedef struct Copying {
     AsyncStep step; /* of the order that loads; of the memory, of the one that saves */
 } Copying;
 
-static void on_copied(void *userdata, FileServiceAnswer *answer)
+/* Frees it; returns what waits for it, or NULL. */
+static GuestRequest *copying_over(Copying *copying)
 {
-    Copying *copying = userdata;
     GuestRequest *waiting = copying->step.request;
-    LoadOrder *load;
 
     async_step_detach(&copying->step);
     free(copying);
+    return waiting;
+}
+
+static void on_copied(void *userdata, FileServiceAnswer *answer)
+{
+    GuestRequest *waiting = copying_over(userdata);
+    LoadOrder *load;
+
     if (!waiting)
         return;
     load = container_of(waiting, LoadOrder, order.to_guest);
@@ -210,12 +217,9 @@ static void use_memory(Fork *fork)
 
 static void on_taken(void *userdata, FileServiceAnswer *answer)
 {
-    Copying *copying = userdata;
-    GuestRequest *waiting = copying->step.request;
+    GuestRequest *waiting = copying_over(userdata);
     Fork *fork;
 
-    async_step_detach(&copying->step);
-    free(copying);
     if (!waiting)
         return;
     fork = container_of(waiting, SaveOrder, order.to_guest)->fork;
