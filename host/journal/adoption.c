@@ -340,10 +340,12 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
     root = session_new(all->sessions, user_of(all, entry), name);
     if (root && sessions_add(root) == 0)
         sandbox = adoption_begin(all, root, instance, entry->ephemeral, entry->created, options);
-    if (sandbox)
+    if (sandbox) {
+        sandbox->forked = entry->forked;
         root->announced = true;
-    else
+    } else {
         session_free(root);
+    }
     return sandbox;
 }
 

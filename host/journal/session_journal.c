@@ -230,6 +230,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .instance = text_of(sandbox->instance),
         .directory = text_of(sandbox->files.id),
         .ephemeral = sandbox->ephemeral,
+        .forked = sandbox->forked,
         .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
         .created = sandbox->created,

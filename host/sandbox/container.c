@@ -432,6 +432,7 @@ int sandbox_start(Sandbox **ret, Sandboxes *all, const SandboxAssignment *assign
     if (!sandbox)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     sandbox->user = sandbox->files.user = assignment->user;
+    sandbox->forked = sandbox->loads = assignment->forked;
     sandbox->restorer = assignment->restorer;
     sandbox->memory = memory_image_ref(assignment->memory);
     sandbox->data = assignment->data ? fcntl(*assignment->data, F_DUPFD_CLOEXEC, 3) : -1;

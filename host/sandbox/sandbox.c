@@ -546,6 +546,7 @@ int sandbox_activate(Sandbox *sandbox)
 static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options)
 {
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
+    sandbox->forked = sandbox->loads = assignment->forked;
     sandbox->restorer = assignment->restorer;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();

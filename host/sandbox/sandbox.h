@@ -73,6 +73,7 @@ typedef struct SandboxOwner {
 typedef struct SandboxAssignment {
     uid_t user;
     const char *name;
+    bool forked;           /* as in Sandbox */
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
     const char *packages;  /* the set that it begins with; NULL: none. A spare has none */
@@ -104,7 +105,8 @@ struct Sandbox {
     uint64_t used;                     /* clock_now() when it was last known to do something */
     uint64_t unsettled;                /* the last cell's message: its supervisor keeps the record; 0: none */
     bool ephemeral;                    /* for one call */
-    bool loads;                        /* it begins with what another one has saved */
+    bool loads;                        /* it begins with what another one, or itself, has saved */
+    bool forked;                       /* it began as a copy of another one */
     bool passes;                       /* its memory can go through a pipe */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */

@@ -443,6 +443,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     char name[LIMIT_SESSION_NAME + 1];
     const SandboxAssignment assignment = {.user = origin->user,
                                           .name = name,
+                                          .forked = true,
                                           .restorer = fork->request->peer,
                                           .data = data ? &data->fd : NULL,
                                           .packages = *sandbox->packages ? sandbox->packages : NULL};
@@ -465,7 +466,6 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
     }
     load->fork = fork;
     load->which = i;
-    session->sandbox->loads = true;
     fork->loads[i] = load;
     order_queue(&load->order);
     return 0;

@@ -13,6 +13,12 @@ typedef struct Bounds {
     Bound sessions, memory, disk;
 } Bounds;
 
+/* The memory that a fork began with is a file outside its disk, at most as large as that. */
+static uint64_t disk_of(uint64_t disk, bool forked)
+{
+    return forked ? 2 * disk : disk;
+}
+
 /* Adds up a user's sessions. Those that end do not count: a client that was told that one is closed may open
  * the next. Those that are saved have nothing but a disk. */
 static Total total_of(const Sandboxes *all, uid_t user)
@@ -23,7 +29,7 @@ static Total total_of(const Sandboxes *all, uid_t user)
     list_foreach (sandbox, &all->list, Sandbox, link) {
         if (!sandbox->root || sandbox->user != user || sandbox_is_ending(sandbox))
             continue;
-        total.disk += sandbox->options.disk;
+        total.disk += disk_of(sandbox->options.disk, sandbox->forked);
         if (sandbox->state >= SANDBOX_SAVING)
             continue;
         total.sessions++;
@@ -105,13 +111,15 @@ int limits_check_wake(const Sessions *all, uid_t user, const SessionOptions *opt
     return r < 0 ? r : check_container(&bounds, &total, options, problem);
 }
 
-int limits_check(const Sessions *all, uid_t user, const SessionOptions *options, Problem *problem)
+int limits_check(const Sessions *all, uid_t user, bool forked, const SessionOptions *options,
+                 Problem *problem)
 {
     Bounds bounds = bounds_of(all, user);
     Total total = total_of(all->sandboxes, user);
+    uint64_t disk = disk_of(options->disk, forked);
     int r = limits_check_wake(all, user, options, problem);
 
-    if (r == 0 && is_over(total.disk, options->disk, bounds.disk.limit))
-        return refuse_bytes(bounds.disk, "disk", total.disk, options->disk, problem);
+    if (r == 0 && is_over(total.disk, disk, bounds.disk.limit))
+        return refuse_bytes(bounds.disk, "disk", total.disk, disk, problem);
     return r;
 }

@@ -263,7 +263,7 @@ int session_start(Session **ret, Sessions *all, const SandboxAssignment *assignm
     Session *session;
     int r;
 
-    if (limits_check(all, assignment->user, options, problem) < 0)
+    if (limits_check(all, assignment->user, assignment->forked, options, problem) < 0)
         return -EPROTO;
     session = session_new(all, assignment->user, assignment->name);
     if (!session || sessions_add(session) < 0)

@@ -451,6 +451,20 @@ def test_limits_are_each_users_own(house):
     assert house.alice.run("c", "1") == "1"
 
 
+def test_a_fork_counts_with_its_memory(house):
+    if not house.limpetd.isolates:
+        pytest.skip("the engine local lets root alone in")
+    options = "--user-disk", "350m", "--disk", "100m", "--memory", "128m"
+    house.start(*options)
+    house.alice.run("a", "x = 1")
+    house.alice.ask(lambda client: client.attach("a").fork("b") and None)
+    house.limpetd.kill()
+    house.start(*options)
+    assert house.alice.run("b", "x") == "1"
+    told = refused(house.alice, lambda client: client.open("c"))
+    assert told.name == "LimitReached" and "300 MiB of disk" in str(told)
+
+
 # ---- another controller ----
 
 
