@@ -129,13 +129,13 @@ static char *no_room(const Publisher *publisher)
 static char *over_limit(const Publisher *publisher, const char *path, const struct stat *st)
 {
     const PublishLimits *limits = publisher->limits;
-    uint64_t size = MAX((uint64_t)st->st_size, (uint64_t)st->st_blocks * 512);
+    uint64_t size = (uint64_t)st->st_size;
 
     if (size > limits->file_bytes)
         return too_large(size, limits->file_bytes);
     if (publisher->files >= limits->call_files)
         return strdup("over the file limit of one call");
-    if ((uint64_t)st->st_size > limits->call_bytes - publisher->bytes)
+    if (size > limits->call_bytes - publisher->bytes)
         return strdup("over the size limit of one call");
     return has_room(publisher, path, st) ? NULL : no_room(publisher);
 }

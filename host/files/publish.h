@@ -7,7 +7,7 @@
 #include "host/files/tree.h"
 
 typedef struct PublishLimits {
-    uint64_t file_bytes; /* one file: its size, and the space it takes */
+    uint64_t file_bytes; /* one file */
     uint64_t call_bytes; /* all files of one call */
     size_t call_files;
     size_t list_entries; /* skipped ones included; more are only counted */
