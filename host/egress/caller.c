@@ -469,21 +469,24 @@ static void on_ready(LoopFile *file, uint32_t events)
     caller_go_on(caller);
 }
 
-/* Ends the connection that was used least lately, of the sandbox that has most of them, if there are as many
- * as there may be: a sandbox that has few can always have another one. */
-static void make_room(const Egress *egress)
+/* Makes room for one more connection of that sandbox: if there are as many as there may be, the one that was
+ * used least lately, of the sandbox that has most of them, ends. Who has few can always have another one. */
+static void make_room(Served *asking)
 {
-    Served *served, *greatest = NULL;
+    Egress *egress = asking->egress;
+    Served *served, *greatest = asking;
     Caller *caller, *least = NULL;
 
     if (egress->n < egress->most)
         return;
-    list_foreach (served, (List *)&egress->served, Served, link)
-        if (!greatest || served->n > greatest->n)
+    list_foreach (served, &egress->served, Served, link)
+        if (served->n > greatest->n)
             greatest = served;
     list_foreach (caller, &greatest->callers, Caller, link)
         if (!least || caller->used < least->used)
             least = caller;
+    if (!least)
+        return;
     caller_log(least, "makes room for others");
     caller_free(least);
 }
@@ -493,7 +496,7 @@ void caller_begin(Served *served, int fd)
     const NetworkBinding *relay = network_relay(&served->network);
     Caller *caller = calloc(1, sizeof(*caller));
 
-    make_room(served->egress);
+    make_room(served);
     if (!caller || loop_file_add(served->egress->loop, &caller->file, fd, EPOLLIN, on_ready) < 0) {
         close(fd);
         free(caller);

@@ -90,5 +90,5 @@ Stranger *strangers_excess(const Strangers *strangers, size_t most)
     HASH_ITER (by_address, strangers->addresses, address, next)
         if (!greatest || address->n > greatest->n)
             greatest = address;
-    return list_entry(list_first(&greatest->strangers), Stranger, link);
+    return greatest ? list_entry(list_first(&greatest->strangers), Stranger, link) : NULL;
 }
