@@ -91,12 +91,14 @@ def test_one_huge_file_by_default(session):
     session.run(FILL)
     size, why = value(session, "fill('/session/huge')")
     assert why in FULL and (1 << 30) * 0.98 < size < (1 << 30) * 1.02
+    assert "larger disk=" in session.run("open('/session/more', 'wb').write(b'x' * (1 << 20))").error.traceback
 
 
 def test_files_are_bounded_by_default(session):
     session.run(FILL)
     made, why = value(session, "make('/session/a') if make('/session/b', 90000) is None else None")
     assert why in FULL and 9000 <= made <= 11000
+    assert "larger files=" in session.run("open('/session/more', 'w')").error.traceback
     assert value(session, "import shutil; shutil.rmtree('/session/b'); open('/session/one', 'w').write('x')") == 1
 
 

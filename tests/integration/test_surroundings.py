@@ -97,6 +97,7 @@ def said(command):
     }  # fmt: skip
     with pytest.raises(AssertionError, match="Read-only|Permission"):
         value(machine, "open('/sys/fs/cgroup/memory.max', 'w')")
+    assert "Code can write to /session" in machine.run("open('/output.csv', 'w')").error.traceback
 
 
 @pytest.mark.docker

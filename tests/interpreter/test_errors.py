@@ -275,6 +275,10 @@ def test_a_command_of_ipython_is_told_from_python(session, code):
     assert failed["name"] == "SyntaxError" and "Commands of IPython are for notebooks" in failed["traceback"]
 
 
+def test_memory_that_is_not_there_is_told(session):
+    assert "larger memory=" in error(session, "bytearray(1 << 60)")["traceback"]
+
+
 @pytest.mark.parametrize("code", ["raise OSError(errno.ENETUNREACH, 'unreachable')", "import socket; raise socket.gaierror"])
 def test_no_network_is_told(tmp_path, code):
     if os.geteuid() != 0:

@@ -211,8 +211,7 @@ TEST_WITH(test_limits, fixture_setup, fixture_teardown)
     Fixture *f = *state;
     ArtifactLimits limits = artifact_limits_default;
 
-    limits.publish =
-        (PublishLimits){.file_bytes = 11, .call_bytes = 20, .call_files = 3, .list_entries = 5};
+    limits.publish = (PublishLimits){.file_bytes = 11, .call_bytes = 20, .call_files = 3, .list_entries = 5};
     fixture_watch(f, &limits);
     write_file(f->root, "a", "0123456789");
     write_file(f->root, "b", "0123456789a");

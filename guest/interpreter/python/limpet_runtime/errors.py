@@ -33,6 +33,9 @@ PACKAGES = {
     "skimage": "scikit-image",
 }
 
+# Bytes; a disk with less counts as full.
+LEAST_ROOM = 1 << 20
+
 usual_hooks = (sys.excepthook, sys.__excepthook__)
 traceback = None  # a copy of our own, from the first error on
 
@@ -92,8 +95,27 @@ def is_cut_off(error):
     return all(line.strip().startswith("lo:") for line in interfaces)
 
 
+def about_files(error):
+    """What to do where the sandbox takes no file, a sentence; None: it does, or it is no sandbox."""
+    codes = {each.errno for each in causes(error) if isinstance(each, OSError)}
+    if not codes & {errno.EROFS, errno.ENOSPC} or not os.path.isdir("/session"):
+        return None
+    if errno.EROFS in codes:
+        return "Code can write to /session, /tmp and the home directory."
+    disk = os.statvfs("/session")
+    if disk.f_favail == 0:
+        return "This session has as many files as it may: remove some, or open one with a larger files=."
+    if disk.f_bavail * disk.f_frsize < LEAST_ROOM:
+        return "The disk of this session is full: remove files, or open one with a larger disk=."
+    return None
+
+
 def advice(error):
-    """What to do about an error that the sandbox explains, a package that is not there or a network: a sentence, or None."""
+    """What to do about an error that the sandbox explains, of its disk, its network or its packages: a sentence, or None."""
+    if (said := about_files(error)) is not None:
+        return said
+    if isinstance(error, MemoryError):
+        return "This session has no memory for that: work in smaller parts, or open one with a larger memory=."
     if is_cut_off(error):
         return "This session has no network: open one with network={'allow': ['HOST']}, or put the data into this one from outside."
     if isinstance(error, SyntaxError) and isinstance(error.text, str) and error.text.lstrip().startswith(("!", "%")):
