@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/engine/profile.h"
+#include "proto/base/clock.h"
 #include "proto/base/program.h"
 
 #define CPUINFO_MAX (16u << 20)
@@ -98,7 +99,7 @@ static void write_times(FILE *out, const ContainerSpec *spec)
     for (unsigned i = 0; i < processors(spec); i++)
         fprintf(out, "cpu%u 0 0 0 0 0 0 0 0 0 0\n", i);
     fprintf(out, "intr 0\nctxt 0\nbtime %lld\nprocesses 0\nprocs_running 1\nprocs_blocked 0\n",
-            (long long)(time(NULL) - up.tv_sec));
+            (long long)(clock_unix() - clock_seconds(up)));
 }
 
 static void write_range(FILE *out, const ContainerSpec *spec)
