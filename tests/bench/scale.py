@@ -15,6 +15,7 @@ from start import AT_ONCE, pool_with_image
 
 GROUP = Group("scale", __doc__)
 FEW, WAKING = 10, 50
+ASLEEP = 200  # the memory of each takes 75 MB of disk
 GONE = 600  # seconds, in which the containers of all are removed
 FRAME = "import numpy, pandas; x = 0; frame = pandas.DataFrame({'a': numpy.arange(1000) % 7, 'b': numpy.arange(1000)}); 0"
 IS_THERE = "x >= 0 and int(frame.b.sum()) == 499500"
@@ -62,13 +63,15 @@ class Crowd:
         self.sleep()
         return took
 
-    def close(self):
-        at_once(AT_ONCE, lambda session: session.close(), self.sessions)
+    def close(self, but=0):
+        """All but so many."""
+        closed, self.sessions = self.sessions[but:], self.sessions[:but]
+        at_once(AT_ONCE, lambda session: session.close(), closed)
 
 
 @contextmanager
 def crowd(bench, count):
-    with pool_with_image(bench, LIMPET_MAX_SESSIONS=str(count + FEW)) as controller:
+    with pool_with_image(bench, LIMPET_MAX_SESSIONS=str(count + FEW), LIMPET_KEEP_SIZE="0") as controller:
         made = Crowd(controller, count)
         try:
             yield made
@@ -82,8 +85,7 @@ def crowd(bench, count):
     Row("scale.resident.p50", "One call in one of --sessions sessions with pandas to one in "
         f"{FEW}, medians."),
     Row("scale.resident.memory", "Memory that the machine lacks while those are there, each.", value_at_most(12 << 20), unit=BYTES),
-    Row("scale.asleep", "Memory of all processes of a controller whose --sessions sessions sleep, to that of one with "
-        f"{FEW} awake.", unit=BYTES),
+    Row("scale.asleep", f"Memory of all processes of a controller with {ASLEEP} sessions that sleep, to that of one with {FEW} awake.", unit=BYTES),
     Row("scale.waking", f"Until the last of {WAKING} of those, asked at once, has answered with its frame.", value_at_most(3)),
     long=True,
 )
@@ -96,8 +98,9 @@ def scale(bench):
         with crowd(bench, bench.args.sessions) as many:
             resident = (before - available_memory()) / bench.args.sessions
             rounds = list(interleaved(few, many, bench.rounds, bench.args.calls))
+            many.close(but=ASLEEP)
             many.sleep()
             asleep = [proportional(each.controller.pids()) for each in (many, few)]
-            waking = [(many.wake(min(WAKING, bench.args.sessions)), None) for _ in range(bench.costly_rounds)]
+            waking = [(many.wake(min(WAKING, len(many.sessions))), None) for _ in range(bench.costly_rounds)]
     return {"scale.resident.p99": at(0.99, rounds), "scale.resident.p50": at(0.5, rounds), "scale.resident.memory": [(resident, None)],
             "scale.asleep": [tuple(asleep)], "scale.waking": waking}
