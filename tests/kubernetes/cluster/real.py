@@ -100,9 +100,14 @@ class Real:
 
     def kill(self, name, container):
         """Kills the first process of a container."""
-        status = self.pod(name)["status"]
-        found = [each for each in (*status["initContainerStatuses"], *status["containerStatuses"]) if each["name"] == container]
-        id = found[0]["containerID"].partition("://")[2]
+
+        def told():
+            """Sessions are served before the kubelet tells of a pod."""
+            status = self.pod(name)["status"]
+            parts = (*status.get("initContainerStatuses", []), *status.get("containerStatuses", []))
+            return [each["containerID"] for each in parts if each["name"] == container and "containerID" in each]
+
+        id = self.until(told, f"{container} of {name} is told of")[0].partition("://")[2]
         tasks = subprocess.run(
             ["ctr", "--address", "/run/containerd.sock", "--namespace", "k8s.io", "tasks", "list"],
             capture_output=True, text=True, check=True,
