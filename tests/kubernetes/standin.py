@@ -269,8 +269,10 @@ class Standin:
 
     def stop_egress(self) -> None:
         if self.egress is not None:
+            self.until_egress()  # before it listens a signal ends it at once
             self.egress.terminate()
             assert self.egress.wait(PATIENCE) == 0
+            self.egress = None
 
     def answer(self, method: str, kind: str, name: str = "", *, body: dict, labels: str = "", fields: str = "") -> tuple[int, dict]:
         with self.lock:
