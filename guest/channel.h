@@ -14,6 +14,10 @@
 #define CHANNEL_FD  3 /* where the interpreter finds its end */
 #define CHANNEL_FDS 4 /* as many descriptors may come with a message */
 
+/* Ids of `save` to a frozen copy, which cannot unpack a body: all of its memory, or without what is in the
+ * memory image that it has begun with. */
+enum { CHANNEL_KEEPS_ALL = 1, CHANNEL_KEEPS_SHARED = 2 };
+
 /* Appends a message whose body is a `type`. 0, or -ENOBUFS, -ENOMEM or -EINVAL with nothing appended. Several
  * may follow each other in `out`. */
 #define channel_say(out, kind, id, type, from)                                                               \

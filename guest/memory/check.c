@@ -48,11 +48,20 @@ static bool has_runs(const MemoryMapping *mapping)
     return mapping->kind <= MEMORY_FILE;
 }
 
+static bool is_of_image(const MemoryHead *head, const MemoryMapping *mapping)
+{
+    uint64_t size = mapping->end - mapping->start;
+
+    return mapping->kind == MEMORY_IMAGE && size <= head->image.size &&
+           mapping->offset <= head->image.size - size;
+}
+
 static bool is_sound(const MemoryHead *head, const MemoryMapping *mapping)
 {
     return is_part(mapping->start, mapping->end) && is_in_user_space(mapping) &&
            mapping->kind < MEMORY_KINDS && mapping->prot <= 7 && mapping->offset % MEMORY_PAGE == 0 &&
            mapping->offset <= INT64_MAX - (mapping->end - mapping->start) &&
+           (mapping->kind != MEMORY_IMAGE || is_of_image(head, mapping)) &&
            (!has_file(mapping) || mapping->file < head->files) && (has_runs(mapping) || mapping->runs == 0);
 }
 

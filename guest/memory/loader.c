@@ -1,9 +1,9 @@
 /* limpet-interpreter-loader [FILE]: becomes the frozen copy whose memory is in the file, or behind descriptor
  * 4. What is there never changes, and is mapped: whoever becomes the copy shares what stays as it was. A
  * large file is mapped as well, so that its pages come as they are touched; only code of its own session
- * could change it, which could as well change the memory. The supervisor starts it as it starts an
- * interpreter: without powers, in the session's directory, with a channel as 3, on which it says why it
- * cannot.
+ * could change it, which could as well change the memory. Where the copy had begun with a memory image that
+ * is behind descriptor 5, and never changes either. The supervisor starts it as it starts an interpreter:
+ * without powers, in the session's directory, with a channel as 3, on which it says why it cannot.
  *
  * A program without the C library, at an address that nobody else uses: it replaces everything that is mapped
  * in its process but itself. All is checked before; but whoever wrote the file could as well run code in this
@@ -40,6 +40,7 @@ static inline long raw(long number, long a, long b, long c, long d, long e, long
 
 #define CHANNEL    3
 #define DESCRIPTOR 4
+#define IMAGE      5
 
 /* Parts that one call reads at most. */
 #define PARTS 256
@@ -118,10 +119,10 @@ static void require(bool holds, const char *why)
 
 /* Reading */
 
-static bool read_at(void *to, size_t size, uint64_t offset)
+static bool read_at(int file, void *to, size_t size, uint64_t offset)
 {
     for (long n; size > 0; to = (char *)to + n, size -= (size_t)n, offset += (uint64_t)n) {
-        n = RAW(SYS_pread64, loader.file, to, size, offset);
+        n = RAW(SYS_pread64, file, to, size, offset);
         if (n <= 0)
             return false;
     }
@@ -164,14 +165,15 @@ static void read_index(const char *path)
         path ? (int)RAW(SYS_open, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW) : DESCRIPTOR;
     require(loader.file != -ENOENT, "none was kept");
     require(loader.file >= 0 && RAW(SYS_fstat, loader.file, &st) == 0 && S_ISREG(st.st_mode) &&
-                read_at(&head, sizeof(head), 0) && is_magic(head.magic) && head.size == (uint64_t)st.st_size,
+                read_at(loader.file, &head, sizeof(head), 0) && is_magic(head.magic) &&
+                head.size == (uint64_t)st.st_size,
             "it is not whole");
 
     uint64_t size = memory_index_size(&head);
     require(size > 0 && size <= head.size, "it is damaged");
 
     void *bytes = room(MEMORY_INDEX_START, size);
-    require(read_at(bytes, size, 0), "it cannot be read");
+    require(read_at(loader.file, bytes, size, 0), "it cannot be read");
     *(MemoryHead *)bytes = head;
     loader.shares = head.runs <= MAPPED_RUNS_MAX && (!path || is_worth_mapping(&head));
     loader.index = memory_index(bytes);
@@ -301,31 +303,45 @@ static void check_clock(void)
             "its deadlines are of a clock that is ahead of this one, as after a restart of the machine");
 }
 
-static bool is_of_this_boot(void)
+static bool is_of_this_boot(const MemoryHead *head)
 {
     char id[64];
     int fd = (int)RAW(SYS_open, MEMORY_BOOT_ID, O_RDONLY | O_CLOEXEC);
     long n = RAW(SYS_read, fd, id, sizeof(id));
 
     RAW(SYS_close, fd);
-    return n > 0 && memory_hash(id, (size_t)n) == loader.index.head->boot;
+    return n > 0 && memory_hash(id, (size_t)n) == head->boot;
 }
 
 /* A machine that fails may not have written all of it to the disk. */
-static void check_contents(void)
+static void check_contents(int file, const MemoryHead *head)
 {
-    uint64_t sum = 0, at = sizeof(MemoryHead), end = loader.index.head->size;
+    uint64_t sum = 0, at = sizeof(*head), end = head->size;
 
-    if (is_of_this_boot())
+    if (is_of_this_boot(head))
         return;
     while (at < end) {
         size_t n = end - at < MEMORY_PIECE ? end - at : MEMORY_PIECE;
 
-        require(read_at(loader.piece, n, at), "it cannot be read");
+        require(read_at(file, loader.piece, n, at), "it cannot be read");
         sum = memory_sum(sum, loader.piece, n);
         at += n;
     }
-    require(sum == loader.index.head->sum, "it was not written to the disk before the machine stopped");
+    require(sum == head->sum, "it was not written to the disk before the machine stopped");
+}
+
+static void check_image(void)
+{
+    static _Alignas(MemoryHead) uint8_t page[MEMORY_PAGE];
+    const MemoryImage *image = &loader.index.head->image;
+    struct stat st = {0};
+
+    if (image->size == 0)
+        return;
+    require(RAW(SYS_fstat, IMAGE, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == image->size &&
+                read_at(IMAGE, page, sizeof(page), 0) && memory_hash(page, sizeof(page)) == image->hash,
+            "the memory image that it began with is gone");
+    check_contents(IMAGE, (const MemoryHead *)page);
 }
 
 /* Numbers of devices and inodes differ from one container to the next. What is shared with a file has changed
@@ -385,16 +401,23 @@ static void give_up(void)
     }
 }
 
+/* -1: there is none. */
 static int open_file(const MemoryMapping *mapping)
 {
     bool writes = mapping->kind == MEMORY_SHARED_FILE && mapping->prot & PROT_WRITE;
-    int fd = (int)RAW(SYS_open, name_of(mapping), (writes ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+    int fd;
 
+    if (mapping->kind == MEMORY_IMAGE)
+        return IMAGE;
+    if (mapping->kind < MEMORY_FILE)
+        return -1;
+    fd = (int)RAW(SYS_open, name_of(mapping), (writes ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
     require(fd >= 0, "a file that is mapped in it cannot be opened");
     return fd;
 }
 
-/* Nothing else is mapped of a file that may be executed, may grow, or is to be wiped. */
+/* Pages that differ from an image are few and far between. Nothing else is mapped of a file that may be
+ * executed, may grow, or is to be wiped. */
 static bool maps_runs(const MemoryMapping *mapping)
 {
     return loader.shares && (mapping->kind == MEMORY_ANONYMOUS || mapping->kind == MEMORY_FILE) &&
@@ -407,17 +430,18 @@ static void map(const MemoryMapping *mapping)
         [MEMORY_ANONYMOUS] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
         [MEMORY_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN,
         [MEMORY_SHARED] = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+        [MEMORY_IMAGE] = MAP_PRIVATE | MAP_NORESERVE,
         [MEMORY_FILE] = MAP_PRIVATE,
         [MEMORY_SHARED_FILE] = MAP_SHARED,
     };
     uint64_t size = mapping->end - mapping->start;
     int prot = mapping->runs && !maps_runs(mapping) ? PROT_READ | PROT_WRITE : mapping->prot;
-    int fd = mapping->kind >= MEMORY_FILE ? open_file(mapping) : -1;
+    int fd = open_file(mapping);
     long r = RAW(SYS_mmap, mapping->start, size, prot, flags[mapping->kind] | MAP_FIXED_NOREPLACE, fd,
                  mapping->offset);
 
     require(r == (long)mapping->start, "a mapping cannot be made where it was");
-    if (fd >= 0)
+    if (mapping->kind >= MEMORY_FILE)
         RAW(SYS_close, fd);
 }
 
@@ -516,6 +540,8 @@ __attribute__((used)) static _Noreturn void become(void)
         runs += loader.index.mappings[i].runs;
     }
     RAW(SYS_close, loader.file);
+    RAW(SYS_close, DESCRIPTOR);
+    RAW(SYS_close, IMAGE);
     require(RAW(SYS_arch_prctl, ARCH_SET_FS, head->thread) == 0, "its thread cannot go on");
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "xor %%ebp, %%ebp\n\t"
@@ -534,7 +560,8 @@ __attribute__((used)) static _Noreturn void begin(const long *arguments)
     check_kernel();
     check_clock();
     check_files();
-    check_contents();
+    check_contents(loader.file, loader.index.head);
+    check_image();
     __asm__ volatile("mov %0, %%rsp\n\t"
                      "call become"
                      :

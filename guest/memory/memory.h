@@ -20,7 +20,7 @@
 
 /* Mark of the format. A file is not meant to be read by another version of Limpet: the mappings say whose it
  * is. */
-#define MEMORY_MAGIC "limpet memory 2"
+#define MEMORY_MAGIC "limpet memory 3"
 
 /* Addresses that no process uses on its own: below are programs that are not relocated and what sanitizers
  * map, above are those that are relocated, libraries and stacks. */
@@ -50,10 +50,18 @@ typedef struct MemoryFit {
 /* Names this start of the machine. */
 #define MEMORY_BOOT_ID "/proc/sys/kernel/random/boot_id"
 
+/* The memory image with which the process began, another file of this kind: its pages that have not changed
+ * are not in the file. */
+typedef struct MemoryImage {
+    uint64_t size; /* of the whole image; 0: there is none */
+    uint64_t hash; /* of its first page, which no other image has */
+} MemoryImage;
+
 typedef struct MemoryHead {
     char magic[16];
     uint64_t size; /* of the whole file */
     MemoryFit fit;
+    MemoryImage image;
     uint64_t boot;   /* hash of MEMORY_BOOT_ID: until it changes, what was written is there */
     uint64_t sum;    /* memory_sum() of all that follows the head */
     uint64_t clock;  /* CLOCK_MONOTONIC, from which deadlines in the memory count */
@@ -74,6 +82,7 @@ typedef enum MemoryKind {
     MEMORY_ANONYMOUS,
     MEMORY_STACK,  /* that grows */
     MEMORY_SHARED, /* without a file; nobody else has it */
+    MEMORY_IMAGE,  /* of the image */
     MEMORY_FILE,
     MEMORY_SHARED_FILE,
     MEMORY_KERNEL, /* its own, such as [vdso]: it is moved there */
@@ -93,7 +102,7 @@ typedef struct MemoryMapping {
     uint8_t zero[5];
 } MemoryMapping;
 
-/* Pages whose content is in the file. All others are zero, or as in the file that is mapped. */
+/* Pages whose content is in the file. All others are zero, or as in the file or image that is mapped. */
 typedef struct MemoryRun {
     uint64_t start, size;
 } MemoryRun;

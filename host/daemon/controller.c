@@ -109,6 +109,13 @@ static bool make_room(void *userdata)
     return pool_evict(controller->pool);
 }
 
+static void on_image_opened(void *userdata, const MemoryImage *image)
+{
+    const Controller *controller = userdata;
+
+    pool_image_opened(controller->pool, image);
+}
+
 static bool has_room(void *userdata)
 {
     const Controller *controller = userdata;
@@ -128,6 +135,7 @@ static const SandboxesEvents sandboxes_events = {
     .gone = on_sandbox_gone,
     .make_room = make_room,
     .has_room = has_room,
+    .image_opened = on_image_opened,
 };
 
 static void on_session_ready(Session *root)
@@ -429,6 +437,7 @@ static void take_over(Controller *controller)
     file_service_tell(controller->sandboxes.file_service, JOB_SWEEP_REMOVED, &(JobNothing){0});
     templates_load(&controller->templates, controller->paths, controller->sandboxes.file_service);
     complete = !adopt_all(&controller->adopting);
+    memory_images_sweep(&controller->sandboxes.images);
     ended_load(&controller->ended);
     if (!complete)
         loop_timer_set(controller->loop, &controller->sweep_timer,
@@ -475,6 +484,7 @@ static int begin_file_service(Controller *controller, Problem *problem)
                                         take_fd(&controller->peers.files_worker));
     else
         r = file_service_client_new(&all->file_service, all->loop, all->paths->state_dir, all->has_disks);
+    all->images.file_service = all->file_service;
     return r < 0 ? problem_set(problem, ERR_INTERNAL, "cannot keep files: %s", strerror(-r)) : 0;
 }
 
@@ -641,9 +651,11 @@ static void end(Controller *controller)
         loop_signals_remove(&controller->signals);
     /* Work that the threads still do may end in a reply: they go before the sockets. */
     file_service_client_free(sandboxes->file_service);
+    sandboxes->images.file_service = NULL;
     installs_deinit(&controller->installs);
     retention_timer_end(controller->kept);
     pool_free(controller->pool);
+    memory_images_deinit(&sandboxes->images);
     templates_deinit(&controller->templates);
     calls_deinit(&controller->calls);
     ended_deinit(&controller->ended);

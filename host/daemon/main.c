@@ -90,7 +90,8 @@ static int become_controller(const HelperOrders *orders, const Options *options,
 
 static int become_files_worker(const HelperOrders *orders, const Options *options, Problem *problem)
 {
-    static const char *const parts[] = {"sessions", "outputs", "removed", "template-files", "packages"};
+    static const char *const parts[] = {"sessions",       "outputs",  "removed",
+                                        "template-files", "packages", "memory-images"};
     char writable[ARRAY_SIZE(parts)][PATH_MAX];
     Confinement rights = {.capabilities = CAPABILITIES, .readable = {READABLE}};
 

@@ -109,6 +109,9 @@ static const struct {
     [JOB_RESTORE] = {do_restore, NEEDS_SESSION},
     [JOB_FORK] = {do_fork, NEEDS_SESSION},
     [JOB_TAKE_MEMORY] = {do_take_memory, NEEDS_SESSION},
+    [JOB_KEEP_IMAGE] = {do_image, NEEDS_NOTHING},
+    [JOB_OPEN_IMAGE] = {do_image, NEEDS_NOTHING},
+    [JOB_SWEEP_IMAGES] = {do_sweep_images, NEEDS_NOTHING},
     [JOB_TAKE_TEMPLATE] = {do_take_template, NEEDS_SESSION},
     [JOB_DROP_TEMPLATE] = {do_drop_template, NEEDS_NOTHING},
     [JOB_SWEEP_TEMPLATES] = {do_sweep_templates, NEEDS_NOTHING},
@@ -174,10 +177,12 @@ static int decode(FileServiceJob *job)
     return schema_decode(&job->request, type->request(), &job->message.body, &job->problem);
 }
 
-/* Takes the descriptor that comes with one kind of request. */
+/* Takes the descriptor that comes with two kinds of requests. */
 static int take_descriptor(FileServiceJob *job, Descriptors *descriptors, Problem *problem)
 {
-    if (descriptors->n > ((JobKind)job->message.kind == JOB_TAKE_MEMORY))
+    JobKind kind = (JobKind)job->message.kind;
+
+    if (descriptors->n > (kind == JOB_TAKE_MEMORY || kind == JOB_KEEP_IMAGE))
         return problem_set(problem, ERR_BAD_REQUEST, "it comes with descriptors that it has no use for");
     job->came = descriptors_take(descriptors, 0);
     return 0;

@@ -115,3 +115,5 @@ JobHandler do_take_template, do_drop_template, do_sweep_templates;
 JobHandler do_packages_take, do_packages_find, do_packages_trim;
 /* forks.c */
 JobHandler do_fork, do_take_memory;
+/* images.c */
+JobHandler do_image, do_sweep_images;

@@ -55,7 +55,10 @@
     JOB(SYNC, JobOf, JobNothing, true)                                                                       \
     JOB(SYNC_STATE, JobNothing, JobNothing, true)                                                            \
     JOB(LIST, JobOf, JobKept, false)                                                                         \
-    JOB(TAKE_MEMORY, JobTakeMemory, JobTaken, true)
+    JOB(TAKE_MEMORY, JobTakeMemory, JobTaken, true)                                                          \
+    JOB(KEEP_IMAGE, JobImage, JobNothing, true)                                                              \
+    JOB(OPEN_IMAGE, JobImage, JobNothing, true)                                                              \
+    JOB(SWEEP_IMAGES, JobImages, JobNothing, false)
 
 typedef enum JobKind {
     JOB_DONE,

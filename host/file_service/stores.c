@@ -305,8 +305,8 @@ void do_sweep_templates(FileServiceJob *job)
 {
     if (!open_templates(job))
         return;
-    template_files_sweep(job->store, job->file_service->removers, is_kept,
-                         &job->request.as_SWEEP_TEMPLATES.templates);
+    snapshot_sweep(job->store, job->file_service->removers, is_kept,
+                   &job->request.as_SWEEP_TEMPLATES.templates);
     job_end(job);
 }
 

@@ -267,8 +267,8 @@ static size_t count(DIR *stream)
     return n;
 }
 
-void template_files_sweep(int store, Worker *worker, bool (*is_kept)(void *userdata, const char *id),
-                          void *userdata)
+void snapshot_sweep(int store, Worker *worker, bool (*is_kept)(void *userdata, const char *id),
+                    void *userdata)
 {
     char(*names)[NAME_MAX + 1];
     size_t n = 0, most;

@@ -81,5 +81,5 @@ int template_files_take(int store, const char *id, int files, uint64_t budget, u
 int template_files_put(int store, const char *id, int files, Problem *problem);
 
 /* Removes all but those that `is_kept` says yes to, and what was being removed. Does not block long. */
-void template_files_sweep(int store, Worker *worker, bool (*is_kept)(void *userdata, const char *id),
-                          void *userdata);
+void snapshot_sweep(int store, Worker *worker, bool (*is_kept)(void *userdata, const char *id),
+                    void *userdata);

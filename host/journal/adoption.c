@@ -342,6 +342,7 @@ static Sandbox *new_sandbox(Adopting *all, const JournalSession *entry, SessionO
         sandbox = adoption_begin(all, root, instance, entry->ephemeral, entry->created, options);
     if (sandbox) {
         sandbox->forked = entry->forked;
+        sandbox->memory = memory_image_find(&all->sandboxes->images, entry->memory);
         root->announced = true;
     } else {
         session_free(root);

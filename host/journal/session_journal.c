@@ -231,6 +231,7 @@ static int write_session(Buf *batch, const Sandbox *sandbox)
         .directory = text_of(sandbox->files.id),
         .ephemeral = sandbox->ephemeral,
         .forked = sandbox->forked,
+        .memory = text_of(sandbox->memory ? sandbox->memory->id : NULL),
         .engine = text_of(sandboxes_engine(sandbox->all)),
         .container = text_of(sandbox->container_name),
         .created = sandbox->created,

@@ -66,8 +66,8 @@ static int give_files_away(int parent, const char *directory, uid_t owner)
 int launcher_make_directories(const Launcher *launcher)
 {
     static const char *const of_controller[] = {"journals", "ended", "templates"};
-    static const char *const of_files_worker[] = {"sessions", "outputs", "removed", "template-files",
-                                                  "packages"};
+    static const char *const of_files_worker[] = {"sessions",       "outputs",  "removed",
+                                                  "template-files", "packages", "memory-images"};
     const uid_t user = launcher->config->user.uid;
     int state = launcher->sources.state, r;
 

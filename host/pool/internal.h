@@ -36,8 +36,8 @@ typedef struct PoolKind {
     unsigned failures;      /* since the last that was of use */
     uint64_t not_before;    /* clock_now(): none is made until then */
     MemoryImage *memory;    /* with which its spares begin; NULL: none. Its own reference */
-    MemoryCopy copy;        /* of the next one */
-    Spare *writer;          /* whose memory is being copied; NULL: none */
+    MemoryImage *making;    /* the next one; NULL: none. Likewise */
+    Spare *writer;          /* whose memory that is; NULL: none, or it is gone */
     char image[256];        /* of the spare that has written it */
     unsigned misfits;       /* as in Pool: after some of them there is no memory */
 } PoolKind;
@@ -74,6 +74,8 @@ Spare *kind_find_ready(PoolKind *kind);
 /* Takes a spare from its kind. */
 void kind_give_up(Spare *spare);
 
+/* The one that is being made is there, or cannot be had. */
+void kind_memory_made(PoolKind *kind);
 /* The memory of the kind that a sandbox can begin with; NULL: none. */
 MemoryImage *kind_memory(const PoolKind *kind);
 

@@ -315,6 +315,15 @@ int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignme
     return 0;
 }
 
+void pool_image_opened(Pool *pool, const MemoryImage *image)
+{
+    PoolKind *kind;
+
+    list_foreach (kind, &pool->kinds, PoolKind, link)
+        if (kind->making == image)
+            kind_memory_made(kind);
+}
+
 MemoryImage *pool_memory(const Pool *pool, const SessionOptions *options, bool ephemeral)
 {
     const PoolKind *kind = pool->stopped ? NULL : kind_find(pool, options, ephemeral, NULL);

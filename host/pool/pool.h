@@ -46,6 +46,9 @@ void pool_stop(Pool *pool);
 int pool_assign(Sandbox **ret, Pool *pool, Template *tmpl, const SandboxAssignment *assignment,
                 SessionOptions *options, const SandboxOwner *owner, Problem *problem);
 
+/* Takes note that an image is open, or cannot be: perhaps one that is being made of a spare's memory. */
+void pool_image_opened(Pool *pool, const MemoryImage *image);
+
 /* The memory of spares like such a session, which one without a spare can begin with. NULL: none. */
 MemoryImage *pool_memory(const Pool *pool, const SessionOptions *options, bool ephemeral);
 

@@ -89,43 +89,52 @@ MemoryImage *kind_memory(const PoolKind *kind)
     return shares_memory(kind) && strcmp(kind->image, kind_image(kind)) == 0 ? kind->memory : NULL;
 }
 
-static void on_copied(MemoryCopy *copy, MemoryImage *image)
+void kind_memory_made(PoolKind *kind)
 {
-    PoolKind *kind = container_of(copy, PoolKind, copy);
-    Spare *writer = kind->writer;
+    MemoryImage *image = take(kind->making);
+    Spare *writer = take(kind->writer);
+    bool made = !image->gone;
 
-    kind->writer = NULL;
-    if (image) {
+    if (made) {
         memory_image_unref(kind->memory);
         kind->memory = image;
         log_info("memory shared", "template=%s", kind->template ? kind->template->name : "");
+    } else {
+        memory_image_unref(image);
     }
-    if (writer && image)
+    if (writer && made)
         pool_spare_written(writer);
     else if (writer)
         sandbox_supervisor_ready(writer->sandbox);
 }
 
+/* Notes one that has not begun with the memory of its kind. */
+static void note_misfit(Spare *spare)
+{
+    spare->sandbox->memory = memory_image_unref(spare->sandbox->memory);
+    if (spare->kind) {
+        spare->kind->misfits++;
+        spare->pool->misfits++;
+    }
+}
+
 /* Takes the memory that a spare may have passed once it is prepared. `shared`: it has begun with that of its
- * kind. Returns whether it is being copied. */
+ * kind. Returns whether an image is being made of it. */
 static bool take_memory(Spare *spare, bool shared)
 {
     PoolKind *kind = spare->kind;
     int passed = guest_take_passed(spare->sandbox->guest);
 
-    if (kind && spare->sandbox->memory && !shared) {
-        kind->misfits++;
-        kind->pool->misfits++;
-    }
-    if (!kind || passed < 0) {
+    if (spare->sandbox->memory && !shared)
+        note_misfit(spare);
+    if (!kind || passed < 0 || kind->making) {
         close_fd(&passed);
         return false;
     }
     memcpy(kind->image, spare->image, sizeof(kind->image));
-    if (!memory_copy_begin(&kind->copy, kind->pool->sandboxes->loop, passed, on_copied))
-        return false;
-    kind->writer = spare;
-    return true;
+    kind->making = memory_image_make(&kind->pool->sandboxes->images, passed);
+    kind->writer = kind->making ? spare : NULL;
+    return kind->making;
 }
 
 /* ---- one spare ----
@@ -307,7 +316,6 @@ static PoolKind *add_kind(Pool *pool, const SessionOptions *options, bool epheme
     kind->template = template_ref(tmpl);
     kind->target = kind->base = pool->sandboxes->options->pool;
     kind->claimed = clock_now();
-    kind->copy = MEMORY_COPY_NULL;
     list_init(&kind->spares);
     list_init(&kind->waiters);
     list_append(&pool->kinds, &kind->link);
@@ -325,7 +333,7 @@ void kind_free(PoolKind *kind)
     list_remove(&kind->link);
     session_options_deinit(&kind->options);
     template_unref(kind->template);
-    memory_copy_cancel(&kind->copy);
+    memory_image_unref(kind->making);
     memory_image_unref(kind->memory);
     free(kind);
 }

@@ -341,10 +341,19 @@ static bool lacks_data(const Sandbox *sandbox)
     return sandbox->options.data && sandbox->data < 0;
 }
 
+/* Returns whether the image that its interpreter has begun with is being opened. */
+static bool open_memory(Sandbox *sandbox)
+{
+    sandbox->opens_memory = sandbox->making = sandbox->memory && memory_image_open(sandbox->memory);
+    return sandbox->making;
+}
+
 int sandbox_create_container(Sandbox *sandbox, Problem *problem)
 {
     if (lacks_data(sandbox))
         return open_data(sandbox, problem);
+    if (open_memory(sandbox))
+        return 0;
     return sandbox_get_container(sandbox, sandbox->all->engine->ops->create, sandbox->data, problem);
 }
 
@@ -375,7 +384,7 @@ static void on_places_made(Sandbox *sandbox, const Problem *failure)
 
 static void made(Sandbox *sandbox, const Problem *failure)
 {
-    sandbox->making = false;
+    sandbox->making = sandbox->opens_memory = false;
     if (sandbox_is_ending(sandbox))
         sandbox_end(sandbox);
     else if (sandbox->state == SANDBOX_PARKING)
@@ -392,6 +401,17 @@ void sandbox_on_files(void *userdata, const Problem *failure)
         made(sandbox, failure);
     else if (failure)
         sandbox_files_amiss(sandbox, failure);
+}
+
+void sandboxes_image_opened(void *userdata, const MemoryImage *image)
+{
+    Sandboxes *all = userdata;
+    Sandbox *sandbox;
+
+    list_foreach (sandbox, &all->list, Sandbox, link)
+        if (sandbox->opens_memory && sandbox->memory == image)
+            made(sandbox, NULL);
+    all->events->image_opened(all->userdata, image);
 }
 
 static void on_data(void *userdata, int directory, const char *path, const Problem *failure)
@@ -488,9 +508,9 @@ static void on_nothing_there(LoopTimer *timer)
 
 void sandbox_remove_container(Sandbox *sandbox)
 {
-    if (sandbox->opening) {
+    if (sandbox->opening || sandbox->opens_memory) {
         sandbox->opening = data_forget(sandbox->opening);
-        sandbox->making = false;
+        sandbox->making = sandbox->opens_memory = false;
     }
     if (sandbox->making)
         return; /* its end follows when they are made */

@@ -103,6 +103,7 @@ int guest_hello_decode(GuestClaim *ret, const msgpack_object_map *body, Problem 
     claim.secret = hello.secret;
     claim.hello.waits = hello.waits;
     claim.hello.passes = hello.passes;
+    claim.hello.shares = hello.shares;
     if (decode_branches(&claim.hello, &hello.branches, problem) < 0 ||
         (hello.has_running && decode_running(&claim.hello, &hello.running, problem) < 0) ||
         decode_commands(&claim.hello, &hello.commands, problem) < 0)

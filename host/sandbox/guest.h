@@ -27,6 +27,7 @@ typedef struct GuestHello {
     GuestRunning commands[LIMIT_PROCESSES]; /* run, or have ended and their records follow */
     bool waits;                             /* it can begin without an interpreter */
     bool passes;                            /* its memory can go through a pipe */
+    bool shares;                            /* and need not have what is in an image */
 } GuestHello;
 
 /* Returns whether the command of that exec message is among them. */

@@ -52,7 +52,9 @@ void sandbox_set_container_name(Sandbox *sandbox);
 int sandbox_get_container(Sandbox *sandbox, ContainerGetter *get, int data, Problem *problem);
 /* Makes another one of a STARTING sandbox whose own cannot be used for that reason, if that is of use. */
 void sandbox_make_anew(Sandbox *sandbox, const Problem *problem);
-/* A new one, once its data directory is open. */
+/* MemoryImages.opened */
+void sandboxes_image_opened(void *userdata, const MemoryImage *image);
+/* A new one, once its data directory and its memory image are open. */
 int sandbox_create_container(Sandbox *sandbox, Problem *problem);
 /* The second half of closing or parking it; sandbox_end or sandbox_parked follows. */
 void sandbox_remove_container(Sandbox *sandbox);

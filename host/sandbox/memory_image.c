@@ -1,24 +1,66 @@
 #include "host/sandbox/memory_image.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#include "proto/base/clock.h"
+#include "host/sandbox/sandbox.h"
 #include "proto/base/log.h"
-
-/* As much as is copied between two turns of the loop. */
-#define PIECE ((size_t)1 << 20)
 
 /* Bytes of all images, and of those in the making: templates of users may have loaded much, and as often as
  * they like. */
 #define HELD_MAX ((uint64_t)1 << 30)
 
-static uint64_t held;
+static_assert(MEMORY_IMAGE_ID_SIZE == INSTANCE_SIZE, "ids are made alike");
+
+void memory_images_init(MemoryImages *images)
+{
+    list_init(&images->list);
+}
+
+/* Leaves their files: sandboxes that were left have them still. */
+void memory_images_deinit(MemoryImages *images)
+{
+    MemoryImage *image;
+
+    list_foreach (image, &images->list, MemoryImage, link) {
+        close_fd(&image->fd);
+        list_remove(&image->link);
+        free(image);
+    }
+}
+
+static void write_ids(Writer *w, const void *source)
+{
+    const MemoryImages *images = source;
+    const MemoryImage *image;
+    uint32_t n = 0;
+
+    list_foreach (image, (List *)&images->list, MemoryImage, link)
+        n++;
+    write_array(w, n);
+    list_foreach (image, (List *)&images->list, MemoryImage, link)
+        write_text(w, image->id);
+}
+
+void memory_images_sweep(MemoryImages *images)
+{
+    const JobImages kept = {.images = {.write = write_ids, .source = images}};
+
+    if (images->file_service)
+        file_service_tell(images->file_service, JOB_SWEEP_IMAGES, &kept);
+}
+
+static MemoryImage *new_image(MemoryImages *images)
+{
+    MemoryImage *image = calloc(1, sizeof(*image));
+
+    if (!image)
+        return NULL;
+    *image = (MemoryImage){.all = images, .references = 1, .fd = -1};
+    list_append(&images->list, &image->link);
+    return image;
+}
 
 MemoryImage *memory_image_ref(MemoryImage *image)
 {
@@ -29,81 +71,76 @@ MemoryImage *memory_image_ref(MemoryImage *image)
 
 MemoryImage *memory_image_unref(MemoryImage *image)
 {
-    if (image && --image->references == 0) {
-        held -= image->size;
-        close_fd(&image->fd);
-        free(image);
-    }
+    if (!image || --image->references > 0)
+        return NULL;
+    image->all->held -= image->size;
+    close_fd(&image->fd);
+    list_remove(&image->link);
+    memory_images_sweep(image->all);
+    free(image);
     return NULL;
 }
 
-void memory_copy_cancel(MemoryCopy *copy)
+/* The question has a reference of its own. */
+static void on_answer(void *userdata, FileServiceAnswer *answer)
 {
-    held -= copy->size;
-    copy->size = 0;
-    loop_timer_cancel(&copy->turn);
-    close_fd(&copy->from);
-    close_fd(&copy->to);
+    MemoryImage *image = userdata;
+
+    image->asked = false;
+    image->fd = descriptors_take(&answer->descriptors, 0);
+    image->gone = image->fd < 0;
+    if (answer->problem)
+        log_info("memory not shared", "reason=%s", answer->problem->text);
+    image->all->opened(image->all->userdata, image);
+    memory_image_unref(image);
 }
 
-static void give_up(MemoryCopy *copy, int error)
+static bool ask(MemoryImage *image, JobKind kind, int passed)
 {
-    log_info("memory not shared", "reason=%s", strerror(-error));
-    memory_copy_cancel(copy);
-    copy->done(copy, NULL);
+    const JobImage asked = {.image = text_of(image->id), .budget = HELD_MAX};
+    FileServiceClient *file_service = image->all->file_service;
+
+    image->asked =
+        (passed < 0 ? file_service_ask(file_service, NOBODYS, kind, &asked, on_answer, image)
+                    : file_service_pass(file_service, NOBODYS, kind, &asked, passed, on_answer, image)) == 0;
+    if (image->asked)
+        memory_image_ref(image);
+    return image->asked;
 }
 
-static int finish(MemoryCopy *copy)
+MemoryImage *memory_image_make(MemoryImages *images, int from)
+{
+    MemoryImage *image = NULL;
+    struct stat st;
+
+    if (fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        (uint64_t)st.st_size <= HELD_MAX - images->held)
+        image = new_image(images);
+    if (!image || !instance_make(image->id)) {
+        close(from);
+        return memory_image_unref(image);
+    }
+    image->size = (uint64_t)st.st_size;
+    images->held += image->size;
+    return ask(image, JOB_KEEP_IMAGE, from) ? image : memory_image_unref(image);
+}
+
+MemoryImage *memory_image_find(MemoryImages *images, Text id)
 {
     MemoryImage *image;
 
-    if (fcntl(copy->to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        return -errno;
-    image = calloc(1, sizeof(*image));
-    if (!image)
-        return -ENOMEM;
-    *image = (MemoryImage){.references = 1, .fd = take_fd(&copy->to), .size = copy->size};
-    copy->size = 0;
-    memory_copy_cancel(copy);
-    copy->done(copy, image);
-    return 0;
+    if (id.size != MEMORY_IMAGE_ID_SIZE - 1)
+        return NULL;
+    list_foreach (image, &images->list, MemoryImage, link)
+        if (text_equal(id, image->id))
+            return memory_image_ref(image);
+    image = new_image(images);
+    if (image)
+        memcpy(image->id, id.data, id.size);
+    return image;
 }
 
-static void on_turn(LoopTimer *timer)
+bool memory_image_open(MemoryImage *image)
 {
-    MemoryCopy *copy = container_of(timer, MemoryCopy, turn);
-    ssize_t n = sendfile(copy->to, copy->from, NULL, MIN(PIECE, copy->left));
-    int r = n < 0 ? -errno : 0;
-
-    if (n == 0)
-        r = -ENODATA; /* it was cut */
-    if (r == 0)
-        copy->left -= (uint64_t)n;
-    if (r == 0)
-        r = copy->left == 0 ? finish(copy) : loop_timer_set(copy->loop, timer, clock_now(), on_turn);
-    if (r < 0)
-        give_up(copy, r);
-}
-
-bool memory_copy_begin(MemoryCopy *copy, Loop *loop, int from,
-                       void (*done)(MemoryCopy *copy, MemoryImage *image))
-{
-    struct stat st;
-
-    if (copy->from >= 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
-        (uint64_t)st.st_size > HELD_MAX - held) {
-        close(from);
-        return false;
-    }
-    *copy = (MemoryCopy){.from = from,
-                         .to = memfd_create("limpet-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-                         .size = (uint64_t)st.st_size,
-                         .left = (uint64_t)st.st_size,
-                         .loop = loop,
-                         .done = done};
-    held += copy->size;
-    if (copy->to >= 0 && loop_timer_set(loop, &copy->turn, clock_now(), on_turn) == 0)
-        return true;
-    memory_copy_cancel(copy);
-    return false;
+    return image->asked || (image->fd < 0 && !image->gone && ask(image, JOB_OPEN_IMAGE, -1));
 }

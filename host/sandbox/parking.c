@@ -7,6 +7,11 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
+bool sandbox_shares_image(const Sandbox *sandbox)
+{
+    return sandbox->shares && sandbox->memory && !sandbox->memory->gone && !sandbox->all->engine->ops->single;
+}
+
 static void begin_parking(Sandbox *sandbox)
 {
     sandbox_become(sandbox, SANDBOX_PARKING);

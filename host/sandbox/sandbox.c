@@ -17,6 +17,8 @@
 
 void sandboxes_init(Sandboxes *all)
 {
+    all->images = (MemoryImages){.opened = sandboxes_image_opened, .userdata = all};
+    memory_images_init(&all->images);
     list_init(&all->list);
     list_init(&all->openings);
     cpu_yields_init(&all->cpu_yields);
@@ -217,7 +219,6 @@ void sandbox_become_ready(Sandbox *sandbox)
     if (sandbox->state >= SANDBOX_SPARE || sandbox->awaits)
         return;
     loop_timer_cancel(&sandbox->start_timer);
-    sandbox->memory = memory_image_unref(sandbox->memory);
     close_fd(&sandbox->data);
     come_up(sandbox);
     sandbox->used = clock_now();
@@ -254,6 +255,7 @@ bool sandbox_leave(Sandbox *sandbox)
     sandbox->all->events->over(sandbox);
     sandbox_leave_requests(sandbox);
     sandbox_fail_queries(sandbox, ERR_UNAVAILABLE, "the controller is shutting down");
+    sandbox->memory = NULL;
     if (!parked) {
         sandbox->all->engine->ops->leave(sandbox->container);
         guest_leave(take(sandbox->guest));
@@ -398,6 +400,7 @@ static double setup_timeout(const Sandbox *sandbox)
 static int send_welcome(Sandbox *sandbox, uint64_t number, const GuestHello *hello)
 {
     const SessionOptions *options = &sandbox->options;
+    const bool begins = sandbox->state == SANDBOX_STARTING || sandbox->state == SANDBOX_WARMING;
     MsgGuestWelcome welcome = {
         .env = value_encoded(&options->env),
         .output_limit = LIMIT_OUTPUT,
@@ -412,7 +415,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number, const GuestHello *hel
 
     welcome.proxied = sandbox_is_proxied(sandbox);
     welcome.loads = sandbox->loads && hello->waits;
-    welcome.shares = sandbox->memory && !sandbox->loads && hello->waits;
+    welcome.shares = begins && sandbox->memory && !sandbox->loads && hello->waits;
     if (sandbox->state == SANDBOX_WARMING || sandbox->state == SANDBOX_SPARE) {
         welcome.imports = sandbox->spare_spec.imports;
         welcome.setup = sandbox->spare_spec.setup;
@@ -476,6 +479,7 @@ static void on_hello(void *userdata, const GuestHello *hello)
         return;
     }
     sandbox->passes = hello->passes;
+    sandbox->shares = hello->shares;
     if (send_welcome(sandbox, welcome, hello) < 0) {
         sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
         return;

@@ -4,7 +4,6 @@
 
 #include "host/file_service/client/session_files.h"
 #include "host/sandbox/guest.h"
-#include "host/sandbox/memory_image.h"
 #include "host/sandbox/sandboxes.h"
 #include "host/config/session_options.h"
 #include "host/sandbox/guest_request.h"
@@ -108,16 +107,18 @@ struct Sandbox {
     bool loads;                        /* it begins with what another one, or itself, has saved */
     bool forked;                       /* it began as a copy of another one */
     bool passes;                       /* its memory can go through a pipe */
+    bool shares;                       /* and need not have what is in an image */
     char ending[64];                   /* why it ends with the call that runs; "": it does not */
     Peer restorer; /* who gives it what was saved, and with whom it ends until then; 0: it is whole */
     SessionOptions options;
     SpareSpec spare_spec; /* of a spare */
-    MemoryImage *memory;  /* with which its interpreter is to begin; NULL: none. Its own reference */
+    MemoryImage *memory;  /* with which its interpreter has begun, or is to; NULL: none. Its own reference */
 
     SessionFiles files;
     int data;                          /* directory for its container, until that has started; -1: none */
     DataOpening *opening;              /* of that */
-    bool making;                       /* its container waits for the files, or for the directory */
+    bool opens_memory;                 /* the image is being opened for it */
+    bool making;                       /* its container waits for the files, the directory, or the image */
     char packages[PACKAGES_NAME_SIZE]; /* the set that is mounted in it; "": none */
     unsigned installing;               /* installs for it that are under way */
     bool held; /* exclusive requests wait: there are packages to come before any code */
@@ -205,6 +206,9 @@ int sandbox_assign(Sandbox *sandbox, const SandboxAssignment *assignment, Sessio
 int sandbox_activate(Sandbox *sandbox);
 
 /* ---- without a container ---- */
+
+/* Returns whether its memory is saved without the image that it may have begun with, which stays. */
+bool sandbox_shares_image(const Sandbox *sandbox);
 
 /* Ends the container of one that is READY, and in which nothing is in use: at once, or once it has been
  * SAVING, until sandbox_saved(), or until that takes too long; the owner hears its supervisor meanwhile.

@@ -7,6 +7,7 @@
 #include "host/file_service/client/file_service_client.h"
 #include "host/config/options.h"
 #include "host/config/paths.h"
+#include "host/sandbox/memory_image.h"
 
 typedef struct Sandbox Sandbox;
 
@@ -19,7 +20,8 @@ typedef struct SandboxesEvents {
     bool (*parking)(Sandbox *sandbox); /* its container goes next, unless this is false */
     void (*parked)(Sandbox *sandbox);  /* the container has gone; the sandbox may be left now */
     void (*over)(Sandbox *sandbox);    /* nothing more is to be written down of it; may be said twice */
-    void (*asked)(Sandbox *sandbox, uint64_t id, Text packages); /* pip in a session wants these */
+    void (*asked)(Sandbox *sandbox, uint64_t id, Text packages);    /* pip in a session wants these */
+    void (*image_opened)(void *userdata, const MemoryImage *image); /* or it cannot be */
     void (*gone)(void *userdata); /* one is, and whoever waited for that was told */
     /* The host has no room for one: gives up what can be spared. False when there was nothing. */
     bool (*make_room)(void *userdata);
@@ -35,6 +37,7 @@ typedef struct Sandboxes {
     EgressClient *egress;            /* through which they reach the network */
     bool has_disks;                  /* sessions write to file systems of their own */
     List list;                       /* Sandbox.link: all that are not freed */
+    MemoryImages images;             /* with which they begin */
     List openings;                   /* DataOpening: directories that sandboxes are to have */
     uint64_t last_number;
     CpuYields cpu_yields;

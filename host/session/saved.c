@@ -207,10 +207,12 @@ static void send_save(GuestRequest *running)
 
 static void save(Order *order)
 {
-    order_set_body(
-        order, MsgSaveOrder,
-        (&(MsgSaveOrder){
-            .path = text_of(SAVED_PLACE), .execution_count = NO_UINT, .epoch = NO_UINT, .ends = true}));
+    order_set_body(order, MsgSaveOrder,
+                   (&(MsgSaveOrder){.path = text_of(SAVED_PLACE),
+                                    .execution_count = NO_UINT,
+                                    .epoch = NO_UINT,
+                                    .ends = true,
+                                    .shares = sandbox_shares_image(order->to_guest.sandbox)}));
     order_queue(order);
 }
 
@@ -270,11 +272,14 @@ void session_load(Session *root)
     const MsgSaveOrder load = {.path = text_of(SAVED_PLACE),
                                .execution_count = root->execution_count,
                                .epoch = root->epoch,
-                               .unreported = session_unreported(root)};
+                               .unreported = session_unreported(root),
+                               .shares = sandbox->shares && sandbox->memory && sandbox->memory->fd >= 0};
 
     root->load = sandboxes_next_number(sandbox->all);
     if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) < 0)
         sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
+    else if (load.shares)
+        guest_pass(sandbox->guest, sandbox->memory->fd);
 }
 
 /* Also where they are lost: the supervisor tells of it with the next call. */

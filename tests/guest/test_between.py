@@ -60,8 +60,9 @@ def test_a_child_of_an_earlier_call(guest):
     )
     assert "between" not in run("print('mine')")
     (guest.directory / "go").touch()
-    assert run("child.wait(); print('still mine')")["stdout"] == "still mine\n"
-    assert run("1")["between"]["stdout"] == "late\n"
+    meanwhile, after = run("child.wait(); print('still mine')"), run("1")
+    assert meanwhile["stdout"] == "still mine\n"
+    assert [record["between"]["stdout"] for record in (meanwhile, after) if "between" in record] == ["late\n"]  # it may be first
 
 
 @pytest.mark.parametrize("ending", ["crash", "reset"])

@@ -20,6 +20,7 @@ def test_hello(guest):
         "commands": [],
         "waits": True,
         "passes": True,
+        "shares": True,
     }
 
 

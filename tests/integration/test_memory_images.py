@@ -1,6 +1,8 @@
 """Sandboxes that begin with the memory of the first of their kind: as it was prepared, and otherwise as any other."""
 
 import contextlib
+import glob
+import os
 
 import pytest
 
@@ -91,6 +93,42 @@ def test_it_sleeps_and_is_forked(client):
         assert session.run("next(numbers)").result == "1"
         with session.fork() as fork:
             assert [each.run("next(numbers)").result for each in (fork, session)] == ["2", "2"]
+
+
+def images(pool):
+    """The files that are kept, by their paths."""
+    return glob.glob(pool.path("memory-images", "*"))
+
+
+@pytest.mark.docker
+def test_it_sleeps_with_what_it_has_changed_alone(client, isolated):
+    """And wakes though the controller was killed, and others begin with a newer image."""
+    [image] = images(isolated)
+    with sharing(client, 1) as [session]:
+        session.run("numbers = (n for n in range(9)); next(numbers)")
+        session.sleep()
+        [memory] = glob.glob(isolated.path("sessions", "*", "files", ".limpet-saved-idle", "memory"))
+        assert os.path.getsize(memory) < os.path.getsize(image) / 2
+        isolated.again()
+        wait_for(lambda: len(images(isolated)) == 2)
+        result = session.run(f"next(numbers), {SHARES}")
+        assert (result.result, result.state, result.restored) == ("(1, True)", "kept", [])
+        assert image in images(isolated)
+    wait_for(lambda: len(images(isolated)) == 1)
+    assert image not in images(isolated)
+
+
+def test_where_the_image_is_gone_the_variables_come_alone(client, isolated):
+    with sharing(client, 1) as [session]:
+        session.run("numbers = (n for n in range(9)); n = 41")
+        session.sleep()
+        isolated.limpetd.kill()
+        for image in images(isolated):
+            os.unlink(image)
+        isolated.limpetd.start()
+        result = session.run("n")
+        assert (result.result, result.state) == ("41", "kept")
+        assert [note.partition(":")[0] for note in result.restored] == ["numbers"]
 
 
 def test_memory_of_a_template_is_made_once(isolated):

@@ -111,6 +111,20 @@ def test_a_variable_that_ends_its_pickling_costs_itself_alone(session, path, res
     assert session.run("before").result == "[1]"
 
 
+def test_a_copy_that_crashes_by_chance_costs_nothing(session, path, restored):
+    code = "import os\nclass Once:\n    def __reduce__(self):\n        if not os.path.exists('tried'):\n            open('tried', 'w').close(); os.abort()\n"
+    session.run(code + "        return (int, ())\nonce, n = Once(), 41").check()
+    assert session.save(path, memory=False).lost == {}
+    assert restored().run("once, n").result == "(0, 41)"
+
+
+def test_no_finalizer_runs_where_it_is_pickled(session, path):
+    code = "import os\nclass Ends:\n    def __init__(self):\n        self.itself = self\n    def __del__(self):\n        os.abort()\n"
+    code += "class Leaves:\n    def __reduce__(self):\n        Ends()\n        [[] for n in range(100_000)]\n        return (int, ())\n"
+    session.run(code + "leaves = Leaves()").check()
+    assert session.save(path, memory=False).lost == {}
+
+
 @pytest.mark.engine
 def test_a_variable_that_there_is_no_memory_for(client, limpetd, name, path):
     if not limpetd.isolates:

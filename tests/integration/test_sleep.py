@@ -50,6 +50,18 @@ def test_large_memory_is_mapped_again_and_again(host, idle):
 
 
 @pytest.mark.engine
+def test_pages_of_a_file_that_were_set_to_zero_stay_zero(host, idle):
+    session = idle(ttl=600)
+    code = "import mmap\nwith open('/session/file', 'wb+') as file:\n    file.write(b'x' * 16384); file.flush()\n"
+    code += "    copy = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)\ncopy[4096:8192] = bytes(4096)"
+    session.run(host.code(code)).check()
+    session.sleep()
+    wait_gone(host, session)
+    result = session.run("bytes(copy).count(0), bytes(copy).count(b'x')")
+    assert (result.result, result.state) == ("(4096, 12288)", "kept")
+
+
+@pytest.mark.engine
 def test_what_an_earlier_attempt_left_is_no_hindrance(host, idle):
     session = idle(ttl=600)
     session.run(host.code(f"import os\nos.mkdir('/session/{PLACE}')\nopen('/session/{PLACE}/variables.json', 'w').close()")).check()

@@ -417,10 +417,10 @@ class Frozen:
         self.restored.append(Restored(self, {"branched": branched, **said}))
         return self.restored[-1]
 
-    def save(self, directory):
-        """Has it write its memory; why it could not, or None."""
+    def save(self, directory, shares=False):
+        """Has it write its memory, or what of it is not in its image; why it could not, or None."""
         fd = os.open(directory, os.O_PATH)
-        self.channel.send(SAVE, 1, {}, [fd])
+        self.channel.send(SAVE, 2 if shares else 1, {}, [fd])
         os.close(fd)
         return self.channel.wait(SAVE)[3]["error"]
 
@@ -430,8 +430,9 @@ class Frozen:
         return self.process.wait()
 
     @classmethod
-    def of_file(cls, path, directory, count=0, shared=False):
-        """A copy that the loader makes, as the supervisor starts it; CheckpointFailed where it refuses."""
+    def of_file(cls, path, directory, count=0, shared=False, image=None):
+        """A copy that the loader makes, as the supervisor starts it; CheckpointFailed where it refuses. ``image``: a
+        descriptor."""
         frozen = cls(count=count)
 
         def move_channel():
@@ -439,6 +440,8 @@ class Frozen:
             os.set_inheritable(3, True)
             if shared:
                 os.dup2(os.open(path, os.O_RDONLY), 4)
+            if image:
+                os.dup2(image, 5)
 
         loader = subprocess.Popen(
             [LOADER, *([] if shared else [path])],

@@ -129,6 +129,41 @@ def test_a_large_file_is_mapped(session, place, tmp_path):
     moved.close()
 
 
+def in_memory(path, damaged=False):
+    """The descriptor of an image, as the file service gives it."""
+    content = bytearray(path.read_bytes())
+    if damaged:
+        content[len(content) // 2] ^= 1
+    image = os.memfd_create("limpet-memory")
+    assert os.write(image, content) == len(content)
+    return image
+
+
+def test_what_is_in_an_image_is_not_written_again(session, place, tmp_path):
+    """Nor anything of it read where that image is not there, or the machine has failed before it was whole."""
+    assert session.run(ALL + LARGE).error is None
+    frozen = session.checkpoint()
+    assert frozen.save(place) is None
+    session.close()
+    mangle(place / "memory", boot=1)
+    image, damaged = in_memory(place / "memory"), in_memory(place / "memory", damaged=True)
+    session = Frozen.of_file(f"/proc/self/fd/{image}", tmp_path, session.count, shared=True).restore()
+    for turn in (1, 2):
+        assert (error := session.run(f"turn = {turn}\n{IS_LARGE}\nguard[:] = bytes(1 << 20); guard[9] = 9").error) is None, error["traceback"]
+        frozen = session.checkpoint()
+        assert frozen.save(place, shares=True) is None
+        session.close()
+        assert os.path.getsize(place / "memory") < os.fstat(image).st_size / 4
+        moved = Frozen.of_file(place / "memory", tmp_path, session.count, image=image)
+        session = moved.restore()
+    assert session.value("turn, guard[9]") == (2, 9)
+    moved.close()
+    for wrong, why in ((None, "is gone"), (os.memfd_create("other"), "is gone"), (damaged, "not written to the disk")):
+        with pytest.raises(CheckpointFailed, match=why):
+            Frozen.of_file(place / "memory", tmp_path, image=wrong)
+    assert Frozen.of_file(place / "memory", tmp_path, session.count, image=image).restore().value("turn") == 2
+
+
 THREADS = """
 import concurrent.futures, queue, threading, time
 ticks, items = 0, queue.Queue()
@@ -215,8 +250,8 @@ def refused(path, directory):
     return str(refusal.value)
 
 
-HEAD = struct.Struct("=16s9Q4I")
-FIELDS = ("magic", "size", "kernel", "processor", "boot", "sum", "clock", "thread", "entry", "stack", "files", "mappings", "runs", "text")
+HEAD = struct.Struct("=16s11Q4I")
+FIELDS = ("magic", "size", "kernel", "processor", "image", "first", "boot", "sum", "clock", "thread", "entry", "stack", "files", "mappings", "runs", "text")
 
 
 def mangle(path, **fields):
@@ -278,7 +313,7 @@ def test_what_is_damaged(kept, tmp_path):
         mangle(kept, **{field: value})
         assert refused(kept, tmp_path) in ("it is damaged", "a mapping in it is none", "it has nowhere to go on")
         mangle(kept, **{field: head[field]})
-    mangle(kept, magic=b"limpet memory 3")
+    mangle(kept, magic=b"limpet memory 0")
     assert refused(kept, tmp_path) == "it is not whole"
     mangle(kept, magic=head["magic"])
     os.truncate(kept, head["size"] - 4096)

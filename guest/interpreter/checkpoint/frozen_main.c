@@ -148,7 +148,7 @@ static int save(CheckpointInfo *copied, Restore *asked)
     int r = surroundings_record(place);
 
     if (r == 0)
-        r = keep(place, &why, &channel);
+        r = keep(place, asked->id == CHANNEL_KEEPS_SHARED, &why, &channel);
     if (r > 0) /* the numbers of descriptors are others' */
         return settle_again(copied, channel);
     close(place);

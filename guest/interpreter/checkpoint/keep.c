@@ -29,7 +29,7 @@
 #define SHARED_MAX ((uint64_t)64 << 20)
 
 /* Pages between two that are written are written, too, if they are this few: each piece may become a mapping.
- */
+ * Those of an image would be shared otherwise. */
 #define GAP_MAX ((uint64_t)16 * MEMORY_PAGE)
 
 /* Bytes around an address on the stack, or of a thread's variables, that are in use. */
@@ -56,8 +56,12 @@ static struct {
     uint64_t shared;
     int pagemap;
     bool streams; /* to somebody who reads it now: nothing stands until the machine fails */
+    bool shares;  /* what is as in the memory image is left out */
     const char *why;
 } found;
+
+/* The memory image that this process has begun with. */
+static MemoryImage image;
 
 static int refuse(int error, const char *why)
 {
@@ -165,15 +169,16 @@ static int add_page(MemoryMapping *mapping, uint64_t at)
 {
     const MemoryRun *last = &found.runs[found.head.runs - 1];
     uint64_t end = mapping->runs > 0 ? last->start + last->size : at;
-    uint64_t start = at - end <= GAP_MAX ? end : at;
+    uint64_t start = mapping->kind != MEMORY_IMAGE && at - end <= GAP_MAX ? end : at;
 
     return add_run(mapping, start, at + MEMORY_PAGE - start);
 }
 
-/* Pages of this process's own that are not zero. */
+/* Pages of this process's own; those that are zero are as they would be where nothing is below them. */
 static int add_own(MemoryMapping *mapping)
 {
     static uint64_t entries[8192];
+    bool needs_zero = mapping->kind == MEMORY_FILE || mapping->kind == MEMORY_IMAGE;
 
     for (uint64_t at = mapping->start; at < mapping->end;) {
         size_t n = MIN((mapping->end - at) / MEMORY_PAGE, ARRAY_SIZE(entries));
@@ -183,7 +188,7 @@ static int add_own(MemoryMapping *mapping)
             (ssize_t)size)
             return refuse(-EIO, "/proc cannot be read");
         for (size_t i = 0; i < n; i++, at += MEMORY_PAGE) {
-            if (!is_own(entries[i]) || (mapping->prot & PROT_READ && is_zero(at)))
+            if (!is_own(entries[i]) || (!needs_zero && mapping->prot & PROT_READ && is_zero(at)))
                 continue;
             int r = add_page(mapping, at);
             if (r < 0)
@@ -280,6 +285,12 @@ static bool is_own_origin(const char *name)
     return last && strcmp(last + 1, KEEP_NAME) == 0;
 }
 
+/* As the controller calls it (host/file_service/images.c). */
+static bool is_of_image(const MappedLine *line)
+{
+    return found.shares && image.size > 0 && strcmp(line->name, "/memfd:limpet-memory" DELETED) == 0;
+}
+
 /* Content of a file that has no name any more is only in the memory. */
 static int classify(const MappedLine *line, MemoryMapping *ret)
 {
@@ -297,6 +308,11 @@ static int classify(const MappedLine *line, MemoryMapping *ret)
 
         ret->kind = MEMORY_FILE;
         return r < 0 ? r : add_own(ret);
+    }
+    if (is_of_image(line)) {
+        found.head.image = image;
+        ret->kind = MEMORY_IMAGE;
+        return add_own(ret);
     }
     ret->offset = 0;
     ret->kind = line->grows ? MEMORY_STACK : MEMORY_ANONYMOUS;
@@ -500,8 +516,19 @@ static int write_stream(int fd)
 
 /* Going on */
 
+/* The loader has left what it has read of the file: that is an image, or says which one it goes with. */
+static void find_image(void)
+{
+    const MemoryHead *head = (const void *)MEMORY_INDEX_START; /* NOLINT */
+
+    image = head->image;
+    if (image.size == 0)
+        image = (MemoryImage){.size = head->size, .hash = memory_hash(head, MEMORY_PAGE)};
+}
+
 static void beginning(int channel)
 {
+    find_image();
     leave_room();
     again.became = true;
     again.channel = channel;
@@ -585,9 +612,10 @@ static int keep_at(int place)
 #define IS_POSSIBLE false
 #endif
 
-int keep(int place, const char **ret_why, int *ret_channel)
+int keep(int place, bool shares, const char **ret_why, int *ret_channel)
 {
     memset(&found, 0, sizeof(found));
+    found.shares = shares;
     again.became = false;
     getcontext(&again.here);
     if (again.became) {

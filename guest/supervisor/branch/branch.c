@@ -323,8 +323,8 @@ bool branch_make_place(const Branch *branch, const char *path)
     return r == 0;
 }
 
-/* Has a process become a checkpoint out of the memory in the file `kept`, or behind `shared`. */
-static int thaw(Branch *branch, CheckpointKind kind, const char *kept, int shared, Checkpoint **ret)
+/* Has a process become a checkpoint. */
+static int thaw(Branch *branch, CheckpointKind kind, const KeptMemory *memory, Checkpoint **ret)
 {
     Checkpoint *checkpoint;
     int end = -1, r = checkpoint_new(&checkpoint, &branch->set->checkpoints, kind, &end);
@@ -333,7 +333,7 @@ static int thaw(Branch *branch, CheckpointKind kind, const char *kept, int share
         return r;
     checkpoint->branch = branch->number;
 
-    pid_t pid = interpreter_become(branch->set->command_line, kept, shared, end);
+    pid_t pid = interpreter_become(branch->set->command_line, memory, end);
 
     close(end);
     r = pid < 0 ? pid : checkpoint_becomes(checkpoint, pid, THAW_LIMIT);
@@ -345,9 +345,9 @@ static int thaw(Branch *branch, CheckpointKind kind, const char *kept, int share
     return 0;
 }
 
-int branch_thaw(Branch *branch, const char *kept, int shared, uint64_t execution_count, Checkpoint **ret)
+int branch_thaw(Branch *branch, const KeptMemory *memory, uint64_t execution_count, Checkpoint **ret)
 {
-    int r = thaw(branch, CHECKPOINT_AUTOMATIC, shared < 0 ? kept : NULL, shared, ret);
+    int r = thaw(branch, CHECKPOINT_AUTOMATIC, memory, ret);
 
     if (r == 0)
         (*ret)->execution_count = (*ret)->calls = execution_count;
@@ -359,7 +359,7 @@ int branch_thaw_pristine(Branch *branch, int shared)
     Checkpoint *pristine;
 
     branch->set->environment_changed = true;
-    return thaw(branch, CHECKPOINT_PRISTINE, NULL, shared, &pristine);
+    return thaw(branch, CHECKPOINT_PRISTINE, &(KeptMemory){NULL, shared, -1}, &pristine);
 }
 
 static int on_checkpointed(Branch *branch, const Message *message, Problem *problem)

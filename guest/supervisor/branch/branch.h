@@ -378,7 +378,7 @@ bool branch_make_place(const Branch *branch, const char *path);
 /* Makes a checkpoint out of the memory behind `shared`, or (-1) in the file `kept`, as of that call: *ret,
  * which is pending. It is in the line of the branch, which has no other checkpoint, and yet to go there. 0 or
  * a negative errno. */
-int branch_thaw(Branch *branch, const char *kept, int shared, uint64_t execution_count, Checkpoint **ret);
+int branch_thaw(Branch *branch, const KeptMemory *memory, uint64_t execution_count, Checkpoint **ret);
 
 /* Makes the pristine checkpoint, of which there is none, out of the memory behind `shared`, which another
  * sandbox has written. Branches that are started meanwhile wait for it. 0 or a negative errno. */

@@ -272,10 +272,11 @@ int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit)
     return loop_timer_set(checkpoint->set->loop, &checkpoint->limit, clock_now() + limit, on_limit_due);
 }
 
-int checkpoint_save(Checkpoint *checkpoint, int place)
+int checkpoint_save(Checkpoint *checkpoint, int place, bool shares)
 {
     Buf out _cleanup_(buf_deinit) = BUF_NULL;
-    int r = channel_say(&out, MSG_SAVE, 1, MsgNothing, &(MsgNothing){0});
+    uint64_t id = shares ? CHANNEL_KEEPS_SHARED : CHANNEL_KEEPS_ALL;
+    int r = channel_say(&out, MSG_SAVE, id, MsgNothing, &(MsgNothing){0});
 
     if (r == 0)
         r = channel_send(checkpoint->channel, &out, &place, 1);

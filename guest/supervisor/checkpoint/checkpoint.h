@@ -118,8 +118,9 @@ void checkpoint_answered(Checkpoint *checkpoint);
 int checkpoint_becomes(Checkpoint *checkpoint, pid_t pid, uint64_t limit);
 
 /* Has a kept one write its memory to a file in the directory `place`, or to the pipe that it is, which stays
- * the caller's. It `saves` until that has been done, or cannot be. 0 or a negative errno. */
-int checkpoint_save(Checkpoint *checkpoint, int place);
+ * the caller's; where it `shares`, without what is in the memory image that it has begun with. It `saves`
+ * until that has been done, or cannot be. 0 or a negative errno. */
+int checkpoint_save(Checkpoint *checkpoint, int place, bool shares);
 
 /* Its process, a child of ours, has been reaped. It is dropped with checkpoints_drop_ended(). */
 void checkpoint_reaped(Checkpoint *checkpoint);

@@ -304,16 +304,17 @@ int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
 }
 
 /* The loader is beside the interpreter. */
-pid_t interpreter_become(const CommandLine *command_line, const char *kept, int shared, int end)
+pid_t interpreter_become(const CommandLine *command_line, const KeptMemory *memory, int end)
 {
     char loader[LIMIT_PATH];
-    char *argv[] = {loader, (char *)kept, NULL}, *nothing[] = {NULL};
+    char *file = memory->passed < 0 ? (char *)memory->file : NULL;
+    char *argv[] = {loader, file, NULL}, *nothing[] = {NULL};
     const SpawnSpec spec = {.command_line = command_line,
                             .argv = argv,
                             .environment = nothing,
                             .directory = command_line->directory,
-                            .fds = {-1, -1, -1, [CHANNEL_FD] = end, [RING_FD] = shared},
-                            .fd_count = kept ? CHANNEL_FD + 1 : RING_FD + 1};
+                            .fds = {-1, -1, -1, end, memory->passed, memory->image},
+                            .fd_count = 6};
 
     if (snprintf(loader, sizeof(loader), "%s-loader", command_line->interpreter) >= (int)sizeof(loader))
         return -ENAMETOOLONG;

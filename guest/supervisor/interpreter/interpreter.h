@@ -62,10 +62,16 @@ void interpreter_deinit(Interpreter *interpreter);
 int interpreter_start(Interpreter *interpreter, const CommandLine *command_line,
                       const Environment *environment, uint64_t memory);
 
-/* Starts a process that becomes the frozen copy whose memory is in the file `kept` or, where that is NULL,
- * behind the descriptor `shared`, and says so, or why it cannot, on the channel of which `end` is its end.
- * The pid, or a negative errno. */
-pid_t interpreter_become(const CommandLine *command_line, const char *kept, int shared, int end);
+/* KeptMemory: where the memory of a frozen copy is. */
+typedef struct KeptMemory {
+    const char *file; /* where nothing was passed */
+    int passed;       /* -1: nothing */
+    int image;        /* that it has begun with, and goes with it; -1: none */
+} KeptMemory;
+
+/* Starts a process that becomes the frozen copy, and says so, or why it cannot, on the channel of which `end`
+ * is its end. The pid, or a negative errno. */
+pid_t interpreter_become(const CommandLine *command_line, const KeptMemory *memory, int end);
 
 /* Asks the frozen one behind the channel `frozen` for a copy of itself, with a message of that id.
  * `branched`: the original lives on. 0 or a negative errno. Nothing is sent to it before it says `ready`. */

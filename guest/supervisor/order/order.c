@@ -311,7 +311,7 @@ int order_begin(Orders *orders, const Message *message, Branch *branch, Problem 
     int r = order_check_idle(orders, problem);
 
     if (r == 0)
-        orders->order = (Order){.id = message->id, .branch = branch, .passed = -1};
+        orders->order = (Order){.id = message->id, .branch = branch, .passed = -1, .image = -1};
     return r;
 }
 
@@ -322,8 +322,10 @@ void order_done(Orders *orders)
     loop_timer_cancel(&order->limit);
     if (orders_are_active(orders) && order->loads)
         branch_vacate(order->branch);
-    if (orders_are_active(orders))
+    if (orders_are_active(orders)) {
         close_fd(&order->passed);
+        close_fd(&order->image);
+    }
     free(order->path);
     buf_deinit(&order->unreported);
     *order = (Order){0};

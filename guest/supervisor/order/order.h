@@ -48,6 +48,8 @@ typedef struct Order {
     bool memory;       /* the memory is written, or taken where it fits */
     char *path;        /* of the directory */
     int passed;        /* where the memory goes or comes from in place of that; -1: nothing was passed */
+    int image;         /* the memory image that goes with the memory; -1: none */
+    bool shares;       /* the memory is written without what is in such an image */
     Buf unreported;    /* `load`: what the branch has to tell then, an encoded map; empty: nothing */
     Reason trouble;    /* why the checkpoint is gone */
     LoopTimer limit;

@@ -227,8 +227,8 @@ static void thaw(Orders *orders)
 
     if (asprintf(&file, "%s/" MEMORY_NAME, order->path) < 0)
         file = NULL;
-    if (file &&
-        branch_thaw(order->branch, file, order->passed, order->execution_count, &order->checkpoint) == 0)
+    if (file && branch_thaw(order->branch, &(KeptMemory){file, order->passed, order->image},
+                            order->execution_count, &order->checkpoint) == 0)
         order_await(orders, AWAITS_MEMORY, go_back);
     else
         load_variables(orders);
@@ -262,7 +262,7 @@ static int write_memory(Order *order)
                                       ? take_fd(&order->passed)
                                       : open(order->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-    return place < 0 ? -errno : checkpoint_save(order->checkpoint, place);
+    return place < 0 ? -errno : checkpoint_save(order->checkpoint, place, order->shares);
 }
 
 /* All of it is in the memory; the variables are written where that cannot be. */
@@ -332,6 +332,8 @@ static int check_end(const Branch *branch, const MsgSaveOrder *asked, Problem *p
 
 static int begin(Orders *orders, const Message *message, const MsgSaveOrder *asked, Problem *problem)
 {
+    int image _cleanup_(closep) =
+        message->kind == MSG_LOAD && asked->shares ? link_take_passed(orders->link) : -1;
     int passed _cleanup_(closep) = asked->forks ? link_take_passed(orders->link) : -1;
     Branch *branch = NULL;
     int r = order_find_branch(&branch, orders, asked->branch, problem);
@@ -345,12 +347,14 @@ static int begin(Orders *orders, const Message *message, const MsgSaveOrder *ask
         r = order_begin(orders, message, branch, problem);
     if (r < 0)
         return r;
+    orders->order.image = take_fd(&image);
     orders->order.passed = take_fd(&passed);
     orders->order.moves = true;
     orders->order.loads = message->kind == MSG_LOAD;
     orders->order.ends = asked->ends;
     orders->order.resumes = asked->epoch != NO_UINT;
     orders->order.adds = asked->adds;
+    orders->order.shares = asked->shares;
     orders->order.memory = orders->order.resumes || (asked->memory && is_contained(orders));
     orders->order.forks = asked->forks || asked->memory; /* a file may be restored more than once */
     orders->order.epoch = uint_or(asked->epoch, branch->epoch);

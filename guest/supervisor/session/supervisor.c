@@ -521,6 +521,7 @@ static void on_open(Link *link)
         .commands = {.write = commands_write, .source = &supervisor->commands},
         .waits = true,
         .passes = true,
+        .shares = true,
     };
 
     if (call)

@@ -447,7 +447,7 @@ static bool keep(Warmup *warmup)
         return false;
     warmup->step = WARMUP_KEEPS;
     directory = open(KEEP_PLACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    r = directory < 0 ? -errno : checkpoint_save(pristine, directory);
+    r = directory < 0 ? -errno : checkpoint_save(pristine, directory, false);
     if (r == 0)
         r = loop_timer_set(set->loop, &warmup->limit, clock_now() + KEEP_LIMIT, on_keep_due);
     if (r < 0)

@@ -1,5 +1,7 @@
 """Saves the variables, without touching them: a copy of this process pickles, and may come to harm."""
 
+import collections
+import gc
 import os
 import select
 import shutil
@@ -18,6 +20,11 @@ PLACE = 4  # bytes by which the copy says which variable is next
 OLD = 3600.0  # after so many seconds nobody wants what was left behind any more
 LEFT_BEHIND = ".limpet-saved-"
 FULL = 2  # exit code of the copy: there is no room for a variable
+CRASHES = 3  # in one place, before they are held against it
+
+
+class Crashed(str):
+    """How a process ended that may fare better another time."""
 
 
 class Unwanted(Exception):
@@ -45,7 +52,9 @@ def clear(directory, adds):
 
 
 def copy_main(tell, *work):
-    """In the copy. Whatever memory there is too little of, the kernel is to take from here."""
+    """In the copy. Whatever memory there is too little of, the kernel is to take from here. No finalizer is to run: it
+    would end what the session still has, and those of libraries with threads crash where their threads are not."""
+    gc.disable()
     status = 1
     try:
         try:
@@ -68,7 +77,7 @@ def ended(pid):
     if code == -signal.SIGKILL:
         return "its pickling was killed, as there was not enough memory for it"
     if code < 0:
-        return f"its pickling crashed ({signal.Signals(-code).name})"
+        return Crashed(f"its pickling crashed ({signal.Signals(-code).name})")
     return {0: None, FULL: pickling.NO_ROOM}.get(code, "its pickling ended the process")
 
 
@@ -115,14 +124,17 @@ def attempt(end, channel, *work):
 def save_all(directory, namespace, whole, stays, channel):
     names = names_of(namespace)
     flushed = files.written_out([namespace[name] for name in names])
-    left_out = {}
+    left_out, crashes = {}, collections.Counter()
     end = time.monotonic() + ALL
     while True:
         place, why = attempt(end, channel, directory, names, namespace, left_out, flushed, whole, stays)
         if why is None:
             return None
+        crashes[place] += 1
+        if isinstance(why, Crashed) and crashes[place] < CRASHES:  # perhaps of a library's thread without its connections
+            continue
         if place >= len(names) or names[place] in left_out:
-            return "what was saved could not be written down"
+            return f"what was saved could not be written down: {why}"
         if whole:
             return f"{names[place]}: {why}"
         if time.monotonic() >= end:
