@@ -298,13 +298,14 @@ bool zmtp_socket_flush(ZmtpSocket *socket)
     return socket->error == 0 && buf_send(&socket->out, socket->fd) == 0 && socket->out.size == 0;
 }
 
-int zmtp_socket_pass(ZmtpSocket *socket, int fd)
+int zmtp_socket_pass(ZmtpSocket *socket, int fd, bool more)
 {
+    size_t size = socket->out.size;
     ssize_t n;
 
     if (socket->error < 0)
         return -ENOTCONN;
-    n = send_passing(socket->fd, buf_head(&socket->out), socket->out.size, fd);
+    n = send_passing(socket->fd, buf_head(&socket->out), more && size > 0 ? size - 1 : size, fd);
     if (n < 0)
         return (int)n;
     buf_consume(&socket->out, (size_t)n);

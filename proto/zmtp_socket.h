@@ -82,8 +82,9 @@ int zmtp_socket_send(ZmtpSocket *socket, const void *bytes, size_t size);
 bool zmtp_socket_flush(ZmtpSocket *socket);
 
 /* Sends what waits now, with a copy of a descriptor beside its first byte: the peer has it before it has the
- * last message whole. 0 or a negative errno; then nothing has been sent. */
-int zmtp_socket_pass(ZmtpSocket *socket, int fd);
+ * last message whole. `more`: the last byte stays, for another descriptor. 0 or a negative errno; then
+ * nothing has been sent. */
+int zmtp_socket_pass(ZmtpSocket *socket, int fd, bool more);
 
 /* The oldest descriptor that has been passed and not been taken, which is the caller's; or -1. */
 int zmtp_socket_take_passed(ZmtpSocket *socket);

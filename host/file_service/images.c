@@ -21,8 +21,9 @@
 
 static int copy(int from, int to, uint64_t size)
 {
-    for (ssize_t n; size > 0; size -= (uint64_t)n) {
-        n = sendfile(to, from, NULL, size);
+    for (off_t at = 0; (uint64_t)at < size;) {
+        ssize_t n = sendfile(to, from, &at, size - (uint64_t)at);
+
         if (n <= 0)
             return n < 0 ? -errno : -ENODATA; /* it was cut */
     }
@@ -32,19 +33,17 @@ static int copy(int from, int to, uint64_t size)
 /* Writes what has come to the file of that name. */
 static int write_file(FileServiceJob *job)
 {
+    const JobImage *asked = &job->request.as_KEEP_IMAGE;
     char name[NAME_MAX + 1];
     Space there = {0};
-    struct stat st;
     int r;
 
-    if (fstat(job->came, &st) < 0)
-        return -errno;
     space_add(&there, job->store, ".");
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + there.bytes > job->request.as_KEEP_IMAGE.budget)
+    if (there.bytes > asked->budget || asked->bytes > asked->budget - there.bytes)
         return -EDQUOT;
     snprintf(name, sizeof(name), NEW_MARK "%s", job->entry);
     job->files = openat(job->store, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-    r = job->files < 0 ? -errno : copy(job->came, job->files, (uint64_t)st.st_size);
+    r = job->files < 0 ? -errno : copy(job->came, job->files, asked->bytes);
     if (r == 0 && renameat(job->store, name, job->store, job->entry) < 0)
         r = -errno;
     if (r < 0)
@@ -109,13 +108,15 @@ void do_image(FileServiceJob *job)
     int r;
 
     job->entry = job_id(job, job->request.as_OPEN_IMAGE.image);
-    if (!job->entry || (job->kind == JOB_KEEP_IMAGE && job->came < 0)) {
+    if (!job->entry) {
         job_fail(job);
         return;
     }
     if (!open_images(job))
         return;
-    r = worker_submit(job->file_service->worker, &job->work, run, done);
+    r = job->kind == JOB_KEEP_IMAGE && job->came < 0
+            ? -EBADF
+            : worker_submit(job->file_service->worker, &job->work, run, done);
     if (r < 0)
         job_fail_errno(job, "the memory image cannot be had now", r);
 }

@@ -516,11 +516,11 @@ int listener_connection_of(const Listener *listener, uid_t user)
     return -1;
 }
 
-int listener_pass(Listener *listener, Peer peer, int fd)
+int listener_pass(Listener *listener, Peer peer, int fd, bool more)
 {
     Connection *connection = find_connection(listener, peer);
 
-    return connection ? zmtp_socket_pass(&connection->socket, fd) : -EHOSTUNREACH;
+    return connection ? zmtp_socket_pass(&connection->socket, fd, more) : -EHOSTUNREACH;
 }
 
 int listener_take_passed(const Listener *listener, Peer peer)

@@ -99,9 +99,9 @@ bool listener_flush(Listener *listener, Peer peer);
 /* The descriptor of a connection of that user from this machine, which stays the Listener's; or -1. */
 int listener_connection_of(const Listener *listener, uid_t user);
 
-/* Passes a copy of a descriptor to a peer, beside what waits to be sent to it. 0, or a negative errno; then
- * it gets none. */
-int listener_pass(Listener *listener, Peer peer, int fd);
+/* Passes a copy of a descriptor to a peer, beside what waits to be sent to it; `more`: before another one. 0,
+ * or a negative errno; then it gets none. */
+int listener_pass(Listener *listener, Peer peer, int fd, bool more);
 
 /* The oldest descriptor that the peer has passed and nobody has taken, which is the caller's; or -1. */
 int listener_take_passed(const Listener *listener, Peer peer);

@@ -135,7 +135,7 @@ void request_reply_passing(Request *request, const Schema *schema, const void *b
     int r;
 
     request_reply_with(request, schema, body);
-    r = alone ? listener_pass(listener, peer, fd) : 0;
+    r = alone ? listener_pass(listener, peer, fd, false) : 0;
     if (r < 0)
         log_debug("descriptor not passed", "error=%d", -r);
 }

@@ -350,9 +350,9 @@ int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schem
     return r < 0 ? r : guest_send_encoded(guest, &message);
 }
 
-int guest_pass(Guest *guest, int fd)
+int guest_pass(Guest *guest, int fd, bool more)
 {
-    return guest->peer ? listener_pass(guest->listener, guest->peer, fd) : -EHOSTUNREACH;
+    return guest->peer ? listener_pass(guest->listener, guest->peer, fd, more) : -EHOSTUNREACH;
 }
 
 int guest_take_passed(const Guest *guest)

@@ -116,8 +116,9 @@ int guest_send_encoded(Guest *guest, const Buf *message);
     guest_write(guest, kind, id, SCHEMA(type), (const type *){from})
 int guest_write(Guest *guest, MessageKind kind, uint64_t id, const Schema *schema, const void *body);
 
-/* Passes a copy of a descriptor beside what was sent last. 0 or a negative errno. */
-int guest_pass(Guest *guest, int fd);
+/* Passes a copy of a descriptor beside what was sent last; `more`: before another one. 0 or a negative errno.
+ */
+int guest_pass(Guest *guest, int fd, bool more);
 
 /* The oldest descriptor that the supervisor has passed and nobody has taken, which is the caller's; or -1.
  * What it is is for the caller to find out. */

@@ -7,9 +7,12 @@
 #include "host/sandbox/sandbox.h"
 #include "proto/base/log.h"
 
-/* Bytes of all images, and of those in the making: templates of users may have loaded much, and as often as
- * they like. */
+/* Bytes of all that are open or in the making: templates of users may have loaded much, and as often as they
+ * like. */
 #define HELD_MAX ((uint64_t)1 << 30)
+
+/* Bytes of all files. Each controller makes its images anew, and sessions that are saved have older ones. */
+#define KEPT_MAX ((uint64_t)8 << 30)
 
 static_assert(MEMORY_IMAGE_ID_SIZE == INSTANCE_SIZE, "ids are made alike");
 
@@ -81,6 +84,16 @@ MemoryImage *memory_image_unref(MemoryImage *image)
     return NULL;
 }
 
+static void count(MemoryImage *image)
+{
+    struct stat st;
+
+    if (image->size > 0 || fstat(image->fd, &st) < 0)
+        return;
+    image->size = (uint64_t)st.st_size;
+    image->all->held += image->size;
+}
+
 /* The question has a reference of its own. */
 static void on_answer(void *userdata, FileServiceAnswer *answer)
 {
@@ -89,6 +102,7 @@ static void on_answer(void *userdata, FileServiceAnswer *answer)
     image->asked = false;
     image->fd = descriptors_take(&answer->descriptors, 0);
     image->gone = image->fd < 0;
+    count(image);
     if (answer->problem)
         log_info("memory not shared", "reason=%s", answer->problem->text);
     image->all->opened(image->all->userdata, image);
@@ -97,7 +111,7 @@ static void on_answer(void *userdata, FileServiceAnswer *answer)
 
 static bool ask(MemoryImage *image, JobKind kind, int passed)
 {
-    const JobImage asked = {.image = text_of(image->id), .budget = HELD_MAX};
+    const JobImage asked = {.image = text_of(image->id), .bytes = image->size, .budget = KEPT_MAX};
     FileServiceClient *file_service = image->all->file_service;
 
     image->asked =
@@ -114,7 +128,7 @@ MemoryImage *memory_image_make(MemoryImages *images, int from)
     struct stat st;
 
     if (fstat(from, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
-        (uint64_t)st.st_size <= HELD_MAX - images->held)
+        (uint64_t)st.st_size + images->held <= HELD_MAX)
         image = new_image(images);
     if (!image || !instance_make(image->id)) {
         close(from);

@@ -12,7 +12,7 @@ typedef struct MemoryImage MemoryImage;
 typedef struct MemoryImages {
     FileServiceClient *file_service; /* NULL: it has ended, and what there is stays */
     List list;
-    uint64_t held; /* bytes of those that were made here */
+    uint64_t held; /* bytes of those that are open, or in the making */
     /* Told once an image that was asked for is open, or cannot be. */
     void (*opened)(void *userdata, const MemoryImage *image);
     void *userdata;
@@ -28,7 +28,7 @@ struct MemoryImage {
     int fd;                        /* a file in memory that nobody can change; -1: it is not open */
     bool asked;                    /* the file service has been asked for it, and has not answered */
     bool gone;                     /* it cannot be had */
-    uint64_t size;                 /* bytes; 0: an earlier controller has made it */
+    uint64_t size;                 /* bytes; 0: an earlier controller has made it, and it was never open */
 };
 
 void memory_images_init(MemoryImages *images);
@@ -38,7 +38,7 @@ void memory_images_deinit(MemoryImages *images);
 void memory_images_sweep(MemoryImages *images);
 
 /* Has the file `from`, as hostile as it may be, made one, and takes the file over. `opened` is told. NULL
- * where it cannot be, or there would be more than 1 GiB of all images. */
+ * where it cannot be, or more than 1 GiB of all images would be open. */
 MemoryImage *memory_image_make(MemoryImages *images, int from);
 
 /* Finds the image of that id, which an earlier controller may have made and is not open then. A reference;

@@ -424,7 +424,7 @@ static int send_welcome(Sandbox *sandbox, uint64_t number, const GuestHello *hel
     }
     r = guest_send(sandbox->guest, MSG_GUEST_WELCOME, number, MsgGuestWelcome, &welcome);
     if (r == 0 && welcome.shares)
-        guest_pass(sandbox->guest, sandbox->memory->fd);
+        guest_pass(sandbox->guest, sandbox->memory->fd, false);
     return r;
 }
 
@@ -547,10 +547,20 @@ int sandbox_activate(Sandbox *sandbox)
 }
 
 /* All of it is written down before anyone is told. */
+/* In place of the one with which it began as a spare. */
+static void take_image(Sandbox *sandbox, MemoryImage *image)
+{
+    memory_image_ref(image);
+    memory_image_unref(sandbox->memory);
+    sandbox->memory = image;
+}
+
 static void become_assigned(Sandbox *sandbox, const SandboxAssignment *assignment, SessionOptions *options)
 {
     snprintf(sandbox->name, sizeof(sandbox->name), "%s", assignment->name);
     sandbox->forked = sandbox->loads = assignment->forked;
+    if (sandbox->forked)
+        take_image(sandbox, assignment->memory);
     sandbox->restorer = assignment->restorer;
     sandbox->created = clock_unix();
     sandbox->used = clock_now();

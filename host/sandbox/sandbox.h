@@ -76,7 +76,7 @@ typedef struct SandboxAssignment {
     const char *output_id; /* of an ephemeral one: where it publishes; NULL for others */
     Peer restorer;         /* as in Sandbox */
     const char *packages;  /* the set that it begins with; NULL: none. A spare has none */
-    MemoryImage *memory;   /* with which its interpreter begins, where it is no spare; NULL: none */
+    MemoryImage *memory;   /* with which it begins, where it is no spare, or began, where it is forked */
     const int *data;       /* the open directory that the options name; NULL: none is, or it is not open */
 } SandboxAssignment;
 

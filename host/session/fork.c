@@ -40,6 +40,8 @@ struct Fork {
     SaveOrder *save; /* NULL once the origin goes on */
     bool saved;
     bool passes;     /* the memory goes through a pipe, if it can be written */
+    bool has_image;  /* the new sandboxes have the image that the origin began with */
+    bool shares;     /* the memory goes without what is in that */
     int memory;      /* the copy of that; -1: it is not there yet, or in the files */
     Problem untaken; /* why there is none */
     size_t n;
@@ -82,10 +84,13 @@ static void send_load(LoadOrder *load)
                    (&(MsgSaveOrder){.path = text_of(fork->place),
                                     .execution_count = fork->execution_count,
                                     .epoch = 1,
+                                    .shares = fork->shares,
                                     .forks = true}));
     order_send(&load->order);
+    if (fork->shares)
+        guest_pass(guest, load->order.to_guest.sandbox->memory->fd, fork->passes);
     if (fork->passes)
-        guest_pass(guest, fork->memory);
+        guest_pass(guest, fork->memory, false);
 }
 
 static void start_load(Order *order)
@@ -256,13 +261,21 @@ static int take_memory(GuestRequest *waiting)
 static void start_save(Order *order)
 {
     Fork *fork = container_of(order, SaveOrder, order)->fork;
-    Guest *guest = order->to_guest.sandbox->guest;
-    int pipe _cleanup_(closep) = order->to_guest.sandbox->passes ? take_memory(&order->to_guest) : -1;
+    const Sandbox *origin = order->to_guest.sandbox;
+    int pipe _cleanup_(closep) = origin->passes ? take_memory(&order->to_guest) : -1;
 
     fork->passes = pipe >= 0;
+    fork->shares = fork->passes && fork->has_image && origin->shares;
+    order_set_body(order, MsgSaveOrder,
+                   (&(MsgSaveOrder){.branch = order->to_guest.session->branch,
+                                    .path = text_of(fork->place),
+                                    .execution_count = NO_UINT,
+                                    .epoch = NO_UINT,
+                                    .shares = fork->shares,
+                                    .forks = true}));
     order_send(order);
     if (pipe >= 0)
-        guest_pass(guest, pipe);
+        guest_pass(origin->guest, pipe, false);
 }
 
 static int on_saved(Order *order, const msgpack_object_map *reply, Problem *problem)
@@ -419,6 +432,12 @@ static int copy_options(SessionOptions *ret, const SessionOptions *from, Text tt
     return r;
 }
 
+/* Returns the image that it began with; NULL: there is none, or it is not open. */
+static MemoryImage *image_of(const Sandbox *origin)
+{
+    return origin->memory && origin->memory->fd >= 0 ? origin->memory : NULL;
+}
+
 static int check_name(const Session *origin, const MsgFork *asked, uint32_t i, Problem *problem)
 {
     Text name = value_text(&asked->names, i);
@@ -445,6 +464,7 @@ static int start_one(Fork *fork, const Session *origin, const MsgFork *asked, ui
                                           .name = name,
                                           .forked = true,
                                           .restorer = fork->request->peer,
+                                          .memory = image_of(sandbox),
                                           .data = data ? &data->fd : NULL,
                                           .packages = *sandbox->packages ? sandbox->packages : NULL};
     Text given = value_text(&asked->names, i);
@@ -479,12 +499,6 @@ static int queue_save(Fork *fork, Session *origin, Problem *problem)
         return problem_set(problem, ERR_INTERNAL, "out of memory");
     fork->save = save;
     save->fork = fork;
-    order_set_body(&save->order, MsgSaveOrder,
-                   (&(MsgSaveOrder){.branch = origin->branch,
-                                    .path = text_of(fork->place),
-                                    .execution_count = NO_UINT,
-                                    .epoch = NO_UINT,
-                                    .forks = true}));
     order_queue(&save->order);
     return 0;
 }
@@ -502,6 +516,7 @@ void session_fork(Session *origin, Request *request, const MsgFork *asked,
     }
     fork->all = origin->all;
     fork->request = request;
+    fork->has_image = image_of(origin->sandbox);
     fork->memory = -1;
     fork->n = value_count(&asked->names);
     snprintf(fork->place, sizeof(fork->place), SAVED_PLACES "fork-%" PRIu64,

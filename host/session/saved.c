@@ -279,7 +279,7 @@ void session_load(Session *root)
     if (guest_send(sandbox->guest, MSG_LOAD, root->load, MsgSaveOrder, &load) < 0)
         sandbox_give_up_for(sandbox, "its supervisor cannot be reached");
     else if (load.shares)
-        guest_pass(sandbox->guest, sandbox->memory->fd);
+        guest_pass(sandbox->guest, sandbox->memory->fd, false);
 }
 
 /* Also where they are lost: the supervisor tells of it with the next call. */

@@ -228,7 +228,7 @@ static int start_sandbox(Sandbox **ret, Sessions *all, const SandboxAssignment *
 {
     SandboxAssignment with_memory = *assignment;
 
-    if (!has_packages(options, assignment))
+    if (!has_packages(options, assignment) && !assignment->forked)
         with_memory.memory = pool_memory(all->pool, options, assignment->output_id != NULL);
     return sandbox_start(ret, all->sandboxes, &with_memory, options, &session_owner, problem);
 }

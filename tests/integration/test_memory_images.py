@@ -92,7 +92,9 @@ def test_it_sleeps_and_is_forked(client):
         session.sleep()
         assert session.run("next(numbers)").result == "1"
         with session.fork() as fork:
-            assert [each.run("next(numbers)").result for each in (fork, session)] == ["2", "2"]
+            assert [each.run(f"next(numbers), {SHARES}").result for each in (fork, session)] == ["(2, True)"] * 2
+            fork.sleep()
+            assert fork.run(f"next(numbers), {SHARES}").result == "(3, True)"
 
 
 def images(pool):

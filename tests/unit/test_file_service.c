@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -320,6 +321,49 @@ TEST_WITH(test_preparing, set_up, tear_down)
     while (answered.n == 0)
         loop_run(loop);
     assert_int_equal(ASK(PUBLISH, .id = one), ERR_NONE);
+}
+
+static ErrorCode keep_image(const char *id, uint64_t bytes, uint64_t budget)
+{
+    Descriptors passed = {0};
+    int fd = memfd_create("image", MFD_CLOEXEC);
+
+    assert_int_equal(write(fd, "memory", 6), 6);
+    descriptors_add(&passed, fd);
+    begin_with(JOB_KEEP_IMAGE, &(JobImage){.image = text_of(id), .bytes = bytes, .budget = budget}, &passed);
+    descriptors_close(&passed);
+    return await_answer();
+}
+
+static void write_kept(Writer *w, const void *source)
+{
+    write_array(w, 1);
+    write_text(w, source);
+}
+
+/* Never more than is said, also where the file has grown; and what is given out stays as it is. */
+TEST_WITH(test_memory_images, set_up, tear_down)
+{
+    char text[8] = "";
+    struct stat st;
+
+    assert_int_equal(keep_image("one", 5, 1 << 20), ERR_NONE);
+    assert_int_equal(fstat(answered.descriptors.fd[0], &st), 0);
+    assert_int_equal(st.st_size, 5);
+    assert_int_equal(keep_image("two", 7, 1 << 20), ERR_INTERNAL); /* there are 6 */
+    assert_int_equal(keep_image("two", 6, 10), ERR_INTERNAL);
+    assert_false(exists("memory-images/two") || exists("memory-images/.two"));
+    assert_int_equal(keep_image("..", 5, 1 << 20), ERR_BAD_REQUEST);
+    assert_int_equal(ASK(KEEP_IMAGE, .image = text_of("two"), .bytes = 6, .budget = 1 << 20), ERR_INTERNAL);
+    assert_int_equal(keep_image("two", 6, 1 << 20), ERR_NONE);
+    assert_int_equal(ASK(OPEN_IMAGE, .image = text_of("none")), ERR_INTERNAL);
+    assert_int_equal(ASK(OPEN_IMAGE, .image = text_of("one")), ERR_NONE);
+    assert_int_equal(pread(answered.descriptors.fd[0], text, sizeof(text), 0), 5);
+    assert_string_equal(text, "memor");
+    assert_int_equal(pwrite(answered.descriptors.fd[0], "x", 1, 0), -1);
+    assert_int_equal(ASK(SWEEP_IMAGES, .images = {.write = write_kept, .source = "two"}), ERR_NONE);
+    assert_false(exists("memory-images/one"));
+    assert_true(exists("memory-images/two"));
 }
 
 /* Has the memory of a session copied; returns where it is written to. */

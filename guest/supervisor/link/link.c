@@ -160,7 +160,7 @@ int link_write(Link *link, MessageKind kind, uint64_t id, const Schema *schema, 
 
 void link_pass(Link *link, int fd)
 {
-    int r = zmtp_socket_pass(&link->socket, fd);
+    int r = zmtp_socket_pass(&link->socket, fd, false);
 
     if (r < 0)
         log_info("descriptor not passed", "error=%s", strerror(-r));
