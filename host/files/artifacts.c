@@ -510,6 +510,9 @@ static void accept_run(WorkerJob *job)
     Index *index = &artifacts->finder.index;
     IndexEntry *entry;
 
+    finder_collect(&artifacts->finder);
+    if (list_empty(&index->pending))
+        return;
     nanosleep(&(struct timespec){.tv_nsec = SETTLE_NSEC}, NULL);
     finder_collect(&artifacts->finder);
     list_foreach (entry, &index->pending, IndexEntry, pending) {
