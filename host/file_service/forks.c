@@ -157,7 +157,7 @@ static void take_memory(WorkerJob *work)
         problem_set(&job->problem, ERR_INTERNAL, "its memory cannot be copied: %s", strerror(-r));
 }
 
-static void memory_taken(WorkerJob *work)
+void job_memory_taken(WorkerJob *work)
 {
     FileServiceJob *job = container_of(work, FileServiceJob, work);
     Descriptors passed = {0};
@@ -172,8 +172,9 @@ static void memory_taken(WorkerJob *work)
 
 void do_take_memory(FileServiceJob *job)
 {
-    int r = job->came < 0 ? -EBADF
-                          : worker_submit(job->file_service->worker, &job->work, take_memory, memory_taken);
+    int r = job->came < 0
+                ? -EBADF
+                : worker_submit(job->file_service->worker, &job->work, take_memory, job_memory_taken);
 
     if (r < 0)
         job_fail_errno(job, "its memory cannot be copied now", r);

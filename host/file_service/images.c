@@ -61,7 +61,8 @@ static int read_into_memory(FileServiceJob *job)
     if (from < 0 || fstat(from, &st) < 0)
         return -errno;
     job->passed = memfd_create("limpet-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    r = job->passed < 0 ? -errno : copy(from, job->passed, (uint64_t)st.st_size);
+    job->size = (uint64_t)st.st_size;
+    r = job->passed < 0 ? -errno : copy(from, job->passed, job->size);
     if (r == 0 &&
         fcntl(job->passed, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         r = -errno;
@@ -77,19 +78,6 @@ static void run(WorkerJob *work)
         r = read_into_memory(job);
     if (r < 0)
         problem_set(&job->problem, ERR_INTERNAL, "the memory image cannot be had: %s", strerror(-r));
-}
-
-static void done(WorkerJob *work)
-{
-    FileServiceJob *job = container_of(work, FileServiceJob, work);
-    Descriptors passed = {0};
-
-    if (job->problem.code != ERR_NONE) {
-        job_fail(job);
-        return;
-    }
-    descriptors_add(&passed, take_fd(&job->passed));
-    job_done_with(job, JobNothing, &(JobNothing){0}, &passed);
 }
 
 /* False when the job has failed. */
@@ -116,7 +104,7 @@ void do_image(FileServiceJob *job)
         return;
     r = job->kind == JOB_KEEP_IMAGE && job->came < 0
             ? -EBADF
-            : worker_submit(job->file_service->worker, &job->work, run, done);
+            : worker_submit(job->file_service->worker, &job->work, run, job_memory_taken);
     if (r < 0)
         job_fail_errno(job, "the memory image cannot be had now", r);
 }

@@ -115,5 +115,6 @@ JobHandler do_take_template, do_drop_template, do_sweep_templates;
 JobHandler do_packages_take, do_packages_find, do_packages_trim;
 /* forks.c */
 JobHandler do_fork, do_take_memory;
+void job_memory_taken(WorkerJob *work); /* answers with what is to be passed, or with the job's problem */
 /* images.c */
 JobHandler do_image, do_sweep_images;

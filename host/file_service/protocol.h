@@ -56,8 +56,8 @@
     JOB(SYNC_STATE, JobNothing, JobNothing, true)                                                            \
     JOB(LIST, JobOf, JobKept, false)                                                                         \
     JOB(TAKE_MEMORY, JobTakeMemory, JobTaken, true)                                                          \
-    JOB(KEEP_IMAGE, JobImage, JobNothing, true)                                                              \
-    JOB(OPEN_IMAGE, JobImage, JobNothing, true)                                                              \
+    JOB(KEEP_IMAGE, JobImage, JobTaken, true)                                                                \
+    JOB(OPEN_IMAGE, JobImage, JobTaken, true)                                                                \
     JOB(SWEEP_IMAGES, JobImages, JobNothing, false)
 
 typedef enum JobKind {

@@ -84,16 +84,6 @@ MemoryImage *memory_image_unref(MemoryImage *image)
     return NULL;
 }
 
-static void count(MemoryImage *image)
-{
-    struct stat st;
-
-    if (image->size > 0 || fstat(image->fd, &st) < 0)
-        return;
-    image->size = (uint64_t)st.st_size;
-    image->all->held += image->size;
-}
-
 /* The question has a reference of its own. */
 static void on_answer(void *userdata, FileServiceAnswer *answer)
 {
@@ -102,9 +92,12 @@ static void on_answer(void *userdata, FileServiceAnswer *answer)
     image->asked = false;
     image->fd = descriptors_take(&answer->descriptors, 0);
     image->gone = image->fd < 0;
-    count(image);
-    if (answer->problem)
+    if (answer->problem) {
         log_info("memory not shared", "reason=%s", answer->problem->text);
+    } else {
+        image->all->held += answer->body->as_OPEN_IMAGE.bytes - image->size;
+        image->size = answer->body->as_OPEN_IMAGE.bytes;
+    }
     image->all->opened(image->all->userdata, image);
     memory_image_unref(image);
 }
